@@ -1,0 +1,51 @@
+"""What every reader produces and every simulation consumes: a trace as columns."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class PrefixBlocks:
+    """Hash-chained prompt blocks, as public traces publish them.
+
+    `ids[offsets[i]:offsets[i + 1]]` are request i's blocks, ceil(prompt / block_tokens) of them;
+    equal ids mean an equal prefix up to and including that block.
+    """
+
+    block_tokens: int
+    offsets: Ints  # (requests + 1,)
+    ids: Ints  # (total blocks,)
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """How the rows came to be, for `traces describe` and for the report."""
+
+    source: str
+    rows_read: int
+    dropped: dict[str, int] = field(default_factory=dict)  # reason -> rows
+    notes: tuple[str, ...] = ()  # e.g. "sorted by arrival: 12 rows were out of order"
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """Requests in order of arrival; equal stamps keep file order.
+
+    arrival_s (n,) float64, seconds, non-decreasing, first request at 0.0 unless sliced otherwise;
+    prompt_tokens (n,) int64 >= 1; output_tokens (n,) int64 >= 1.
+    """
+
+    name: str
+    arrival_s: Floats
+    prompt_tokens: Ints
+    output_tokens: Ints
+    provenance: Provenance
+    prefix: PrefixBlocks | None = None
+
+    def __len__(self) -> int:
+        return len(self.arrival_s)
