@@ -1,0 +1,63 @@
+"""The seam: what the scheduler decided for one step, in integers, and the effects that carry it.
+
+A driver of either kind (SimPy predicting time, a device measuring it) receives the same plans.
+"""
+
+from typing import NamedTuple
+
+FS_PER_S = 10**15
+"""The clock counts integer femtoseconds: sums of step times are exact in any order, so many steps
+taken as one event end at the very instant that single steps would reach."""
+
+
+class Chunk(NamedTuple):
+    """A piece of one prompt (or of a context being recomputed) to prefill in this step."""
+
+    request: int
+    start: int  # tokens of this request whose KV is already there
+    tokens: int
+    last: bool  # the context is complete after it, so a token is sampled
+
+
+class StepPlan(NamedTuple):
+    """One step of the engine, valid for `max_steps` repetitions of its decode part.
+
+    Repeating it means: every decoding request again writes one token and reads its longer context,
+    nothing is admitted, finished or preempted in between. A plan with chunks is valid once.
+    """
+
+    step: int  # number of the (first) step
+    max_steps: int
+    decodes: int  # requests that write one token each
+    context_tokens: int  # keys those see in the first step, the new ones included
+    read_bytes: int  # KV bytes their attention reads in the first step
+    read_growth_bytes: int  # and how much more in each following step
+    chunks: tuple[Chunk, ...]
+    admitted: tuple[int, ...]
+    preempted: tuple[int, ...]
+    finished: tuple[int, ...]  # requests released since the plan before
+
+
+class Execute(NamedTuple):
+    """Effect: run the plan; stop early after the first step that ends at or after `until_fs`."""
+
+    plan: StepPlan
+    until_fs: int | None
+
+
+class Sleep(NamedTuple):
+    """Effect: nothing to do before `until_fs`."""
+
+    until_fs: int
+
+
+class Done(NamedTuple):
+    """A driver's answer: the clock, the steps it ran, and how long they took.
+
+    Step j of them (from 0) took `first_fs + j * growth_fs`.
+    """
+
+    now_fs: int
+    steps: int = 0
+    first_fs: int = 0
+    growth_fs: int = 0

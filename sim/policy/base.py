@@ -1,0 +1,133 @@
+"""The contract of a cache policy: a frozen spec that makes a manager of integers.
+
+Managers answer in pairs, a question and a command (`can_admit`/`admit`, `can_extend`/`extend`,
+`growable`/`grow`). A command whose question was answered yes succeeds; a question changes nothing.
+Decisions never depend on tensor values or on the clock.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from sim.sequence import Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """The memory a policy manages on one device, from the same ledger that `size` prints."""
+
+    capacity_bytes: int
+    token_bytes: int  # KV of one token over all layers on this device
+    max_len: int  # tokens of the longest context the engine accepts
+
+
+class Memory(NamedTuple):
+    """Where the pool's bytes are; they sum to its capacity.
+
+    live: KV of tokens written. reserved: held for tokens still to come. internal: held and never
+    to be used. external: free but in holes too small to serve. metadata: scales, tables, landmarks.
+    """
+
+    live: int
+    reserved: int
+    internal: int
+    external: int
+    metadata: int
+    free: int
+
+
+class Manager(ABC):
+    """A policy's state. Prefilling sequences are extended one by one; decoding ones grow together.
+
+    `tick` counts the decode steps of the whole batch. A sequence that joined at tick t with
+    `stored` tokens holds `stored + tick - t` tokens now.
+    """
+
+    def __init__(self, pool: Pool) -> None:
+        self.pool = pool
+        self.tick = 0
+        self.decoding = 0  # sequences that joined
+        self.context = 0  # tokens of KV they logically have
+        self.prefilled = 0  # tokens of KV of sequences still prefilling
+
+    # -- questions ---------------------------------------------------------------------------
+
+    @abstractmethod
+    def longest(self) -> int:
+        """Tokens of KV that one sequence could hold in an empty pool."""
+
+    @abstractmethod
+    def can_admit(self, seq: Sequence) -> bool:
+        """Whether `seq.target` tokens fit now, beside what others hold."""
+
+    def can_extend(self, seq: Sequence, tokens: int) -> bool:
+        """Whether the prefilling sequence's next tokens fit now."""
+        return True
+
+    def growable(self, limit: int) -> int:
+        """How many steps, up to `limit`, every decoding sequence can grow by a token each.
+
+        A manager may answer less where its reads or its memory stop being linear in the steps,
+        but never 0 unless a single step lacks memory.
+        """
+        return limit
+
+    @abstractmethod
+    def memory(self) -> Memory:
+        """Bytes by use; they sum to the capacity."""
+
+    def reads(self) -> tuple[int, int]:
+        """KV bytes the decoding batch's attention touches in this step, and the growth a step."""
+        return self.context * self.pool.token_bytes, self.decoding * self.pool.token_bytes
+
+    # -- commands ----------------------------------------------------------------------------
+
+    def admit(self, seq: Sequence) -> None:
+        """Take what admission reserves. May set `seq.stored` to tokens found in the cache."""
+
+    def extend(self, seq: Sequence, tokens: int) -> None:
+        """Take room for the next `tokens` of a prefilling sequence."""
+        seq.stored += tokens
+        self.prefilled += tokens
+
+    def join(self, seq: Sequence) -> None:
+        """The sequence's context is complete: from now on it grows with the batch."""
+        seq.joined_tick = self.tick
+        self.prefilled -= seq.stored
+        self.context += seq.stored
+        self.decoding += 1
+
+    def grow(self, steps: int) -> None:
+        """Every decoding sequence writes `steps` more tokens."""
+        self.tick += steps
+        self.context += steps * self.decoding
+
+    def release(self, seq: Sequence) -> None:
+        """Give back all that the sequence holds, and settle its final `stored`."""
+        if seq.joined_tick < 0:
+            self.prefilled -= seq.stored
+        else:
+            seq.stored += self.tick - seq.joined_tick
+            seq.joined_tick = -1
+            self.decoding -= 1
+            self.context -= seq.stored
+
+    # -- laws --------------------------------------------------------------------------------
+
+    def check_integrity(self) -> None:
+        """Raise AssertionError where the state contradicts itself. Costs more than a step."""
+        memory = self.memory()
+        assert min(memory) >= 0, memory
+        assert sum(memory) == self.pool.capacity_bytes, memory
+        assert self.decoding >= 0
+        assert self.context >= 0
+        assert self.prefilled >= 0
+
+
+@dataclass(frozen=True)
+class Policy(ABC):
+    """Options of a policy. Equal specs behave equally; `str()` gives the command-line form."""
+
+    @abstractmethod
+    def manager(self, pool: Pool) -> Manager:
+        """A fresh manager over the pool. Raises InputError where the pool can't hold a token."""

@@ -1,0 +1,48 @@
+"""One request on its way through the engine."""
+
+
+class Sequence:
+    """Progress of a request, in tokens.
+
+    While a sequence decodes, nothing here changes: its length follows from the policy's step
+    counter (`tick`), so that a step of the whole batch costs the same for one sequence and a
+    thousand. `stored` and `generated` are as of `joined_tick`.
+    """
+
+    __slots__ = (
+        "admission",
+        "arrival_fs",
+        "cached",
+        "finish_tick",
+        "generated",
+        "held",
+        "index",
+        "joined_tick",
+        "output",
+        "preemptions",
+        "prompt",
+        "recomputed",
+        "stored",
+        "target",
+    )
+
+    def __init__(self, index: int, arrival_fs: int, prompt: int, output: int) -> None:
+        self.index = index  # row in the trace
+        self.arrival_fs = arrival_fs
+        self.prompt = prompt
+        self.output = output  # tokens it will generate (after any cut)
+        self.target = prompt  # context to prefill before the next token can be sampled
+        self.stored = 0  # tokens whose KV is in the cache
+        self.generated = 0
+        self.joined_tick = -1  # when it began to decode; -1 while it prefills or waits
+        self.finish_tick = 0
+        self.admission = -1  # running number of its latest admission
+        self.held = 0  # the policy's own count (blocks, slots) for this sequence
+        self.cached = 0  # prompt tokens found in the cache at admission
+        self.preemptions = 0
+        self.recomputed = 0  # stored tokens lost to preemption
+
+    @property
+    def final(self) -> int:
+        """Tokens of KV at the end: the last sampled token is never written."""
+        return self.prompt + self.output - 1
