@@ -2,11 +2,16 @@
 
 from typing import Protocol
 
+from sim.cost.constant import Constant
 from sim.plan import StepPlan
 
 
 class StepCost(Protocol):
     """Predicted time of a step, linear in its repetitions."""
+
+    name: str
+    constants: tuple[Constant, ...]
+    """What the prediction rests on, for the report."""
 
     def linear(self, plan: StepPlan) -> tuple[int, int, int]:
         """(first, growth, valid): repetition j of the plan, j < valid, takes first + j * growth.

@@ -6,6 +6,7 @@ host work. Decode is bound by memory, prefill by arithmetic, and both come out o
 """
 
 from dataclasses import dataclass
+from functools import cache
 
 from sim.cost.constant import Constant
 from sim.hardware import Device
@@ -46,25 +47,32 @@ class Roofline:
         e = efficiency or Efficiency()
         self.constants = (e.bandwidth, e.matmul, e.attention, e.overhead)
         self._model = model
-        bandwidth = device.bandwidth_bytes_per_s * e.bandwidth.value
-        self._byte_as = round(AS_PER_S / bandwidth)
-        self._weights_as = model.weight_bytes(tp) * self._byte_as
-        matmul = device.flops_per_s * e.matmul.value * tp
-        self._token_as = round(model.flops_per_token() / matmul * AS_PER_S)
+        self._byte_as = round(AS_PER_S / (device.bandwidth_bytes_per_s * e.bandwidth.value))
+        self._weight_byte_as = self._byte_as / tp
+        self._matmul_flops = device.flops_per_s * e.matmul.value * tp
         self._attention_flops = device.flops_per_s * e.attention.value * tp
         self._overhead_as = round(e.overhead.value * AS_PER_S)
+        self._dense_as = cache(self._dense_time_as)
 
     def linear(self, plan: StepPlan) -> tuple[int, int, int]:
         """(first, growth, valid) of the plan in attoseconds; see `StepCost`."""
-        tokens = plan.decodes
+        tokens = samples = plan.decodes
         first = self._overhead_as + plan.read_bytes * self._byte_as
         for chunk in plan.chunks:
             tokens += chunk.tokens
+            samples += chunk.last
             first += self._prefill_attention_as(chunk)
-        first += max(self._weights_as, tokens * self._token_as)
+        first += self._dense_as(tokens, samples)
         return first, plan.read_growth_bytes * self._byte_as, plan.max_steps
+
+    def _dense_time_as(self, tokens: int, samples: int) -> int:
+        """Matrix products: weights read once, or every token multiplied with every weight."""
+        flops = tokens * self._model.flops_per_token() + samples * self._model.flops_per_sample()
+        arithmetic = flops / self._matmul_flops * AS_PER_S
+        return round(max(self._model.weight_read_bytes(tokens) * self._weight_byte_as, arithmetic))
 
     def _prefill_attention_as(self, chunk: Chunk) -> int:
         """Each token of a chunk attends to all before it and to itself."""
         pairs = chunk.tokens * chunk.start + chunk.tokens * (chunk.tokens + 1) // 2
-        return round(self._model.attention_flops(pairs) / self._attention_flops * AS_PER_S)
+        flops = self._model.attention_flops(pairs, chunk.tokens)
+        return round(flops / self._attention_flops * AS_PER_S)
