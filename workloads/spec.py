@@ -5,6 +5,9 @@ from dataclasses import dataclass
 
 from workloads.errors import InputError
 
+# Nothing anybody means is beyond these, and within them squares stay finite.
+_SMALLEST, _LARGEST = 1e-6, 1e12
+
 
 @dataclass(frozen=True, slots=True)
 class Spec:
@@ -15,7 +18,7 @@ class Spec:
     options: dict[str, float]
 
     def fields(self, *required: str) -> tuple[float, ...]:
-        """The values of exactly these keys, in this order, all finite and > 0."""
+        """The values of exactly these keys, in this order, all > 0."""
         if set(self.options) != set(required):
             given = ", ".join(self.options) or "none"
             needed = ", ".join(required) or "none"
@@ -37,16 +40,15 @@ def parse(text: str, kinds: tuple[str, ...]) -> Spec:
             raise InputError(f"{text!r}: {pair!r} is no option, expected key=value")
         if key in options:
             raise InputError(f"{text!r}: {key} is given twice")
-        options[key] = positive(f"{text!r}: {key}", value)
+        options[key] = _number(f"{text!r}: {key}", value)
     return Spec(text, kind, options)
 
 
-def positive(what: str, value: str | float) -> float:
-    """`value` as a finite number > 0. Raises InputError that begins with `what`."""
+def _number(what: str, value: str) -> float:
     try:
         number = float(value)
     except ValueError:
         number = math.nan
-    if not math.isfinite(number) or number <= 0:
-        raise InputError(f"{what} is {value}, expected a finite number > 0")
+    if not _SMALLEST <= number <= _LARGEST:
+        raise InputError(f"{what} is {value}, expected a number from {_SMALLEST:g} to {_LARGEST:g}")
     return number

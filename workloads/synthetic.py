@@ -38,6 +38,10 @@ def generate(
     if math.isinf(request_rate):
         process = all_at_once
     for_arrivals, for_prompts, for_outputs = np.random.default_rng(seed).spawn(3)
+    with np.errstate(over="ignore"):
+        arrival_s = process(requests, request_rate, for_arrivals)
+    if not np.isfinite(arrival_s[-1]):
+        raise InputError(f"request_rate {request_rate} is so low that arrivals are not finite")
     if lengths is None:
         prompt_tokens = parse_length(prompt)(requests, for_prompts)
         output_tokens = parse_length(output)(requests, for_outputs)
@@ -48,7 +52,7 @@ def generate(
     seeded = f", seed {seed}" if isinstance(seed, int) else ""
     return Trace(
         name="synthetic",
-        arrival_s=process(requests, request_rate, for_arrivals),
+        arrival_s=arrival_s,
         prompt_tokens=prompt_tokens,
         output_tokens=output_tokens,
         provenance=Provenance(

@@ -3,12 +3,12 @@
 The result's first request is at 0.0 s, as a reader's is, and keeps its prefix blocks.
 """
 
+import math
 from dataclasses import replace
 
 import numpy as np
 
 from workloads import prefix as prefix_blocks
-from workloads import spec
 from workloads.errors import InputError
 from workloads.schema import Ints, Provenance, Trace
 
@@ -24,7 +24,8 @@ def mean_rate(trace: Trace) -> float | None:
 
 def scale_rate(trace: Trace, request_rate: float) -> Trace:
     """Multiply the arrivals so that `mean_rate` becomes request_rate, in requests/s."""
-    request_rate = spec.positive("request_rate", request_rate)
+    if not 0 < request_rate < math.inf:
+        raise InputError(f"request_rate is {request_rate}, expected a finite number > 0")
     current = mean_rate(trace)
     if current is None:
         raise InputError(f"{trace.name}: all requests arrive at once, so there's no rate to scale")

@@ -99,6 +99,16 @@ BAD: dict[str, tuple[str | bytes, str]] = {
     "JSON bool": (GOOD.replace(": 1", ": true"), "line 1: prompt_tokens is True"),
     "JSON float": (GOOD.replace(": 1", ": 1.0"), "line 1: prompt_tokens is 1.0"),
     "JSON NaN": (GOOD.replace(": 0", ": NaN"), "line 1: arrival_s is nan"),
+    "JSON arrival beyond all floats": (
+        GOOD + GOOD.replace(": 0", f": 1{'0' * 400}"),
+        "line 2: arrival_s is 1000",
+    ),
+    "JSON number beyond all integers": (
+        GOOD + GOOD.replace(": 1", f": {'9' * 5000}"),
+        "line 2: not",
+    ),
+    "number beyond all integers": (OWN + f"0,{'9' * 5000},1\n", "line 2: prompt_tokens is '999"),
+    "long field": (BLOCKS + f"0,1,1,16,{'5' * 200_000}\n", "line 2: hash_ids is '555"),
     "JSON cut": (GOOD + GOOD[:20], "line 2: not JSON"),
     "JSON list between": (GOOD + "[1]\n", "line 2: is [1], expected a JSON object"),
     "too few blocks": (
@@ -245,7 +255,23 @@ def test_csv_is_taken_whole_or_refused_at_its_first_bad_row(
     check_csv(tmp_path_factory.mktemp("csv") / "file", rows)
 
 
-VALUES = [0, 1, 7, -1, 1.0, 2.5, None, "1", True, [], [1], {}, float("nan"), float("inf"), 1 << 63]
+VALUES: list[object] = [
+    0,
+    1,
+    7,
+    -1,
+    1.0,
+    2.5,
+    None,
+    "1",
+    True,
+    [],
+    [1],
+    {},
+    float("nan"),
+    float("inf"),
+    1 << 63,
+]
 
 
 @settings(deadline=None, derandomize=True, max_examples=150)

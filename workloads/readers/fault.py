@@ -4,6 +4,7 @@ import csv
 import json
 import math
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
@@ -13,10 +14,11 @@ from workloads.readers.format import Selection
 from workloads.readers.source import Source, explained
 from workloads.readers.stamps import has_offset, is_stamp
 
-_WHOLE = re.compile(r"-?\d+", re.ASCII)
+_WHOLE = re.compile(r"-?\d{1,99}", re.ASCII)
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _INT64_END = 1 << 63
 _ROWS_A_BATCH = 65_536
+_LONGEST_FIELD = 1 << 30
 
 Row = Mapping[str, Any]
 # A check raises ValueError("<field> is <value>, expected ..."), as it sees rows in file order.
@@ -53,6 +55,8 @@ def locate(source: Source, selection: Selection, reason: str) -> InputError:
 
 def _csv_rows(source: Source, selection: Selection) -> Iterator[tuple[str, Row | str]]:
     header = source.columns
+    # A prompt's blocks are one field; the default limit of 131,072 characters is too short.
+    csv.field_size_limit(_LONGEST_FIELD)
     with source.text() as text:
         reader = csv.reader(text)
         next(row for row in reader if row)
@@ -83,6 +87,9 @@ def _jsonl_rows(source: Source, selection: Selection) -> Iterator[tuple[str, Row
                 row = json.loads(line)
             except json.JSONDecodeError as error:
                 yield where, f"not JSON: {error.msg} at column {error.colno}"
+                return
+            except ValueError as error:  # a number of too many digits
+                yield where, f"not JSON: {error}"
                 return
             if not isinstance(row, dict):
                 yield where, f"is {_shown(row)}, expected a JSON object"
@@ -195,8 +202,9 @@ def _finite(column: str, value: Any) -> None:
         if _NUMBER.fullmatch(value.strip()):
             number = float(value)
     elif isinstance(value, int | float) and not isinstance(value, bool):
-        number = value
-    if not math.isfinite(number) or number < 0:
+        # Unlike arithmetic, comparing an integer beyond every float with one doesn't overflow.
+        number = float(value) if abs(value) <= sys.float_info.max else math.nan
+    if not 0 <= number < math.inf:
         raise ValueError(f"{column} is {_shown(value)}, expected a finite number >= 0")
 
 
