@@ -234,6 +234,13 @@ def test_out_of_order_rows_are_sorted_stably_and_noted(put: Put) -> None:
     assert trace.provenance.notes == ("sorted by arrival: 2 rows were out of order",)
 
 
+def test_many_ties_keep_file_order(put: Put) -> None:
+    # Long enough that an unstable sort would show.
+    rows = "".join(f"{i % 2},{i + 1},1\n" for i in range(1000))
+    trace = read_trace(put("arrival_s,prompt_tokens,output_tokens\n" + rows))
+    assert trace.prompt_tokens.tolist() == [*range(1, 1000, 2), *range(2, 1001, 2)]
+
+
 def test_sorting_takes_the_blocks_along(put: Put) -> None:
     late = {"timestamp": 50, "input_length": 600, "output_length": 1, "hash_ids": [7, 8]}
     prefix = read_trace(put(lines([*MOONCAKE, late]))).prefix

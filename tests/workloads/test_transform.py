@@ -152,6 +152,10 @@ def test_a_block_cut_through_is_another_block() -> None:
     assert blocks is not None
     # Requests 0 and 1 share the piece; 3 was short enough to keep its block.
     assert blocks.ids.tolist() == [0, 4, 0, 4, 0, 5, 0, 3]
+    # A limit that only just holds request 2 leaves its last block alone.
+    kept = cap(trace, max_prompt=30).prefix
+    assert kept is not None
+    assert kept.ids.tolist() == [0, 4, 0, 4, 0, 2, 0, 3]
     whole = cap(trace, max_prompt=16).prefix
     assert whole is not None
     assert whole.ids.tolist() == [0, 0, 0, 0]
