@@ -57,13 +57,31 @@ def read_trace(
     the failed requests some formats publish; rows out of order are sorted, ties keep file order;
     the first kept request is at 0.0 s. Raises InputError, naming file, line and field.
     """
+    trace = read_any(path_or_name, format=format, block_tokens=block_tokens)
+    if isinstance(trace, Lengths):
+        raise InputError(
+            f"{trace.provenance.source}: has lengths but no arrival times, expected a trace;"
+            " `traces generate --lengths` draws requests from it"
+        )
+    return trace
+
+
+def read_lengths(path_or_name: str | PathLike[str], *, format: str | None = None) -> Lengths:
+    """Read only the lengths, of a trace or of a file that has no arrivals. Drops as read_trace."""
+    return _lengths(_read(path_or_name, format, None))
+
+
+def read_any(
+    path_or_name: str | PathLike[str],
+    *,
+    format: str | None = None,
+    block_tokens: int | None = None,
+) -> Trace | Lengths:
+    """Read as read_trace does, or only lengths where the file has no arrivals."""
     rows = _read(path_or_name, format, block_tokens)
     columns, selection = rows.columns, rows.selection
     if selection.arrival is None or columns.arrival is None:
-        raise InputError(
-            f"{rows.label}: has lengths but no arrival times, expected a trace;"
-            " `traces generate --lengths` draws requests from it"
-        )
+        return _lengths(rows)
     arrival = columns.arrival[rows.kept]
     order = rows.kept
     notes: tuple[str, ...] = ()
@@ -82,9 +100,7 @@ def read_trace(
     )
 
 
-def read_lengths(path_or_name: str | PathLike[str], *, format: str | None = None) -> Lengths:
-    """Read only the lengths, of a trace or of a file that has no arrivals. Drops as read_trace."""
-    rows = _read(path_or_name, format, None)
+def _lengths(rows: _Rows) -> Lengths:
     return Lengths(
         name=rows.name,
         prompt_tokens=rows.columns.prompt[rows.kept],

@@ -45,7 +45,7 @@ class Provenance:
 class Trace:
     """Requests in order of arrival; equal stamps keep file order.
 
-    arrival_s (n,) float64, seconds, non-decreasing, first request at 0.0 unless sliced otherwise;
+    arrival_s (n,) float64, seconds, non-decreasing, first request at 0.0;
     prompt_tokens (n,) int64 >= 1; output_tokens (n,) int64 >= 1.
     """
 

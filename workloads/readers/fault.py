@@ -4,6 +4,7 @@ import csv
 import json
 import math
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
@@ -13,13 +14,24 @@ from workloads.readers.format import Selection
 from workloads.readers.source import Source, explained
 from workloads.readers.stamps import has_offset, is_stamp
 
-_WHOLE = re.compile(r"-?\d+")
+_WHOLE = re.compile(r"-?\d{1,99}", re.ASCII)
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _INT64_END = 1 << 63
 _ROWS_A_BATCH = 65_536
+_LONGEST_FIELD = 1 << 30
 
 Row = Mapping[str, Any]
 # A check raises ValueError("<field> is <value>, expected ..."), as it sees rows in file order.
 Check = Callable[[str, Row], object]
+
+
+class _Cell(str):
+    """A CSV field: text that may stand for a number. In other kinds text never does."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return repr(str(self))
 
 
 def locate(source: Source, selection: Selection, reason: str) -> InputError:
@@ -38,11 +50,13 @@ def locate(source: Source, selection: Selection, reason: str) -> InputError:
                     return InputError(f"{source.label}: {where}: {error}")
     if rows == 0:
         return InputError(f"{source.label}: has no rows, expected at least one request")
-    return InputError(f"{source.label}: cannot be read: {reason}")
+    return InputError(f"{source.label}: cannot be read: {reason or 'unexpected column types'}")
 
 
 def _csv_rows(source: Source, selection: Selection) -> Iterator[tuple[str, Row | str]]:
     header = source.columns
+    # A prompt's blocks are one field; the default limit of 131,072 characters is too short.
+    csv.field_size_limit(_LONGEST_FIELD)
     with source.text() as text:
         reader = csv.reader(text)
         next(row for row in reader if row)
@@ -55,10 +69,11 @@ def _csv_rows(source: Source, selection: Selection) -> Iterator[tuple[str, Row |
                 return
             # An empty field is what other kinds call null.
             row: dict[str, Any] = {
-                name: value or None for name, value in zip(header, fields, strict=True)
+                name: _Cell(value) if value else None
+                for name, value in zip(header, fields, strict=True)
             }
             if selection.hash_ids is not None and row[selection.hash_ids] is not None:
-                row[selection.hash_ids] = row[selection.hash_ids].split(" ")
+                row[selection.hash_ids] = [*map(_Cell, row[selection.hash_ids].split(" "))]
             yield where, row
 
 
@@ -73,13 +88,12 @@ def _jsonl_rows(source: Source, selection: Selection) -> Iterator[tuple[str, Row
             except json.JSONDecodeError as error:
                 yield where, f"not JSON: {error.msg} at column {error.colno}"
                 return
+            except ValueError as error:  # a number of too many digits
+                yield where, f"not JSON: {error}"
+                return
             if not isinstance(row, dict):
                 yield where, f"is {_shown(row)}, expected a JSON object"
                 return
-            for name, value in row.items():
-                # In JSON a number is never written as text.
-                if isinstance(value, str) and name != _stamp_column(selection):
-                    row[name] = json.dumps(value)
             yield where, row
 
 
@@ -92,11 +106,6 @@ def _parquet_rows(source: Source, selection: Selection) -> Iterator[tuple[str, R
 
 
 _ROWS = {"csv": _csv_rows, "jsonl": _jsonl_rows, "parquet": _parquet_rows}
-
-
-def _stamp_column(selection: Selection) -> str | None:
-    arrival = selection.arrival
-    return arrival.column if arrival is not None and arrival.unit == "stamp" else None
 
 
 def _checks(selection: Selection) -> list[Check]:
@@ -176,7 +185,7 @@ def _blocks_check(column: str, selection: Selection) -> Check:
 def _whole(column: str, value: Any, least: int | None) -> int:
     expected = "a whole number" + ("" if least is None else f" >= {least}")
     number: int | None = None
-    if isinstance(value, str) and _WHOLE.fullmatch(value.strip()):
+    if isinstance(value, _Cell) and _WHOLE.fullmatch(value.strip()):
         number = int(value)
     elif isinstance(value, int) and not isinstance(value, bool):
         number = value
@@ -189,12 +198,13 @@ def _whole(column: str, value: Any, least: int | None) -> int:
 
 def _finite(column: str, value: Any) -> None:
     number = math.nan
-    if isinstance(value, str | int | float) and not isinstance(value, bool):
-        try:
+    if isinstance(value, _Cell):
+        if _NUMBER.fullmatch(value.strip()):
             number = float(value)
-        except (ValueError, OverflowError):
-            number = math.nan
-    if not math.isfinite(number) or number < 0:
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        # Unlike arithmetic, comparing an integer beyond every float with one doesn't overflow.
+        number = float(value) if abs(value) <= sys.float_info.max else math.nan
+    if not 0 <= number < math.inf:
         raise ValueError(f"{column} is {_shown(value)}, expected a finite number >= 0")
 
 

@@ -70,7 +70,7 @@ def explained(label: str) -> Iterator[None]:
         raise InputError(f"{label}: no permission to read it") from None
     except UnicodeDecodeError as error:
         raise InputError(f"{label}: is not UTF-8 text ({error.reason})") from None
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, csv.Error, pa.ArrowException) as error:
         reason = str(error).splitlines()[0]
         raise InputError(f"{label}: damaged or unreadable: {reason}") from None
 
@@ -97,9 +97,9 @@ def _kind(head: bytes, label: str) -> Kind:
 def _keys(line: str, label: str) -> list[str]:
     try:
         return list(json.loads(line))
-    except json.JSONDecodeError as error:
+    except ValueError as error:
         raise InputError(
-            f"{label}: line 1: not a JSON object ({error.msg}), expected one object a line"
+            f"{label}: line 1: not a JSON object ({error}), expected one object a line"
         ) from None
 
 

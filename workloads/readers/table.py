@@ -74,7 +74,7 @@ def _csv(source: Source, selection: Selection) -> Any:
         return csv.read_csv(
             stream,
             convert_options=csv.ConvertOptions(
-                include_columns=selection.columns, column_types=types, strings_can_be_null=True
+                include_columns=selection.columns, column_types=types
             ),
         )
 
