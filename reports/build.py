@@ -21,10 +21,10 @@ from reports.latency import end_to_end, time_per_output_token, time_to_first_tok
 from reports.load import Run, load_runs
 from reports.verdict import RULE, verdict
 
-POINTS = 12_000
+POINTS = 11_000
 """Rows of a time series over all runs together: bounds the file's size, whatever the runs' length.
 
-A row of the memory chart takes 75 bytes of the file, so this is about 1 MB."""
+A row of the memory chart takes 130 bytes of the file, so this is 1.4 MB."""
 
 LATENCIES = (
     ("time to first token", "s", 1.0, time_to_first_token),
@@ -87,7 +87,8 @@ def render(runs: Sequence[Run], title: str | None = None) -> str:
         costs=sections.shared(runs, sections.constants),
         traces=sections.shared(runs, sections.provenance),
         versions=sections.shared(runs, sections.versions),
-        commands=sections.shared(runs, lambda run: (run.info.command, run.info.seed)),
+        commands=sections.shared(runs, lambda run: run.info.command),
+        seeds=sections.shared(runs, lambda run: run.info.seed),
         definitions=sections.definitions(runs),
         text=text,
         plotly_js=Markup(get_plotlyjs()),
@@ -97,7 +98,7 @@ def render(runs: Sequence[Run], title: str | None = None) -> str:
 
 def _charts(runs: Sequence[Run]) -> Iterator[Chart]:
     """The charts that have something to show."""
-    points = max(60, min(1500, POINTS // len(runs)))
+    points = max(60, min(2400, POINTS // len(runs)))
     if any(run.count("finished") or run.count("truncated") for run in runs):
         yield _chart("memory-shares", memory_shares(runs))
         yield _chart("memory-over-time", memory_over_time(runs, points))
@@ -107,7 +108,7 @@ def _charts(runs: Sequence[Run]) -> Iterator[Chart]:
         known = [(run.label, measure(run)) for run in runs]
         if any(len(values.values) for _, values in known):
             name = title.replace(" ", "-")
-            yield _chart(name, latency(title, unit, per_s, known, points // 2))
+            yield _chart(name, latency(title, unit, per_s, known, points // 4))
 
 
 def _chart(id: str, figure: go.Figure) -> Chart:

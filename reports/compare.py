@@ -1,8 +1,8 @@
 """The comparison table: a row a metric, a cell a run, the best cells marked.
 
 Works on any metrics; the names listed here only decide order, headline rows and what is better.
-Latencies are compared among the runs that served the most requests in full: a policy that refuses
-its long requests is quick and no better for it.
+Times and preemptions are compared among the runs that finished the most requests in full: a policy
+that refuses long requests is quick and no better for it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -47,8 +47,8 @@ HEADLINE = (
 
 HIGHER = ("finished", "request_throughput", "output_throughput", "total_token_throughput",
           "kv_live_of_used_mean")  # fmt: skip
-LOWER = ("truncated", "refused", "unfinished", "makespan_s", "num_preemptions",
-         "recomputed_tokens", "waiting_", *LATENCIES)  # fmt: skip
+LOWER = ("truncated", "refused", "unfinished")
+LOWER_AMONG_EQUALS = ("makespan_s", "num_preemptions", "recomputed_tokens", "waiting_", *LATENCIES)
 
 
 class MetricLike(Protocol):
@@ -114,20 +114,19 @@ def _group(name: str) -> str:
 def _best(
     name: str, values: tuple[float | None, ...], served: Sequence[float | None]
 ) -> tuple[bool, ...]:
-    """Nothing is best alone, nor where all are equal."""
-    none = (False,) * len(values)
-    sign = 1 if name.startswith(HIGHER) else -1 if name.startswith(LOWER) else 0
-    known = [value for value in values if value is not None]
-    if sign == 0 or len(known) < 2 or min(known) == max(known):
-        return none
-    fair = [True] * len(values)
-    if name.startswith(LATENCIES):
+    """Nothing is best alone, nor where more than half are."""
+    if name.startswith(HIGHER):
+        sign, fair = 1, [True] * len(values)
+    elif name.startswith(LOWER):
+        sign, fair = -1, [True] * len(values)
+    elif name.startswith(LOWER_AMONG_EQUALS):
         most = max((count for count in served if count is not None), default=None)
-        fair = [count == most for count in served]
-    candidates = [v * sign for v, ok in zip(values, fair, strict=True) if ok and v is not None]
-    if not candidates:
-        return none
-    return tuple(
-        ok and value is not None and value * sign == max(candidates)
-        for value, ok in zip(values, fair, strict=True)
-    )
+        sign, fair = -1, [count == most for count in served]
+    else:
+        return (False,) * len(values)
+    scores = [
+        v * sign if v is not None and ok else None for v, ok in zip(values, fair, strict=True)
+    ]
+    top = max((score for score in scores if score is not None), default=None)
+    best = tuple(score is not None and score == top for score in scores)
+    return best if 2 * sum(best) <= len(values) else (False,) * len(values)

@@ -85,5 +85,45 @@ def axis(title: str, **options: Any) -> dict[str, Any]:
         "ticklen": 4,
         "tickcolor": RULE,
         "tickfont": {"size": 12, "color": MUTED},
+        "tickformat": ",~f",
         **options,
     }
+
+
+def category_axis() -> dict[str, Any]:
+    """The axis of bars: run labels, the first on top."""
+    return {
+        "autorange": "reversed",
+        "automargin": True,
+        "tickfont": {"size": 13, "color": INK},
+        "ticklabelstandoff": 8,
+    }
+
+
+# Small multiples: panels one below the other, a title above each. Plotly counts in shares of the
+# inner height and from the bottom, people in pixels and from the top.
+GAP = 30  # pixels between panels, for a title
+_FOOT = 52  # below the last one, for the time axis
+
+
+def panels_height(panels: int, panel: int) -> int:
+    """Pixels of a figure with so many panels of this height."""
+    return panels * (panel + GAP) + _FOOT
+
+
+def panel_domain(position: int, panels: int, panel: int) -> list[float]:
+    """The panel's span of the inner height."""
+    inner = panels * (panel + GAP) - GAP
+    upper = 1 - position * (panel + GAP) / inner
+    return [max(0.0, upper - panel / inner), upper]
+
+
+def panel_title(
+    fig: go.Figure, text: str, x: float, position: int, panels: int, panel: int
+) -> None:
+    """Text above the upper left corner of a panel that begins at `x` (share of the width)."""
+    upper = panel_domain(position, panels, panel)[1]
+    fig.add_annotation(
+        text=text, font={"size": 12, "color": INK}, showarrow=False, yshift=3,
+        xref="paper", yref="paper", x=x, y=upper, xanchor="left", yanchor="bottom",
+    )  # fmt: skip

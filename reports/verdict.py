@@ -1,7 +1,8 @@
 """Which policy fits best and what is wasted, in sentences made from the numbers alone.
 
-Best fit: most requests finished in full; among equals the lowest mean end-to-end latency. Policies
-with a stated limitation change the model's answers, so an exact one is named beside them.
+Best fit: most requests finished in full; among equals the lowest mean end-to-end latency. A policy
+that changes the model's answers (its stated limitation) comes after all that don't, with a word on
+how it would have done.
 """
 
 from collections.abc import Sequence
@@ -11,8 +12,12 @@ from reports.load import Run
 from reports.text import counted, gib, listed, number
 from reports.theme import USES, WASTE
 
+CLOSE = 0.01
+"""Mean latencies that differ by less are not worth a choice."""
+
 RULE = (
-    "Best fit: most requests finished in full, then the lowest mean end-to-end latency. "
+    "Best fit: most requests finished in full, then the lowest mean end-to-end latency, among the "
+    "policies that keep the model's answers as they are. "
     "Waste: memory that holds no token and that no other request can have "
     "(reserved, internal, external)."
 )
@@ -40,29 +45,26 @@ def verdict(runs: Sequence[Run]) -> Verdict:
         )
     best = min(runs, key=_rank)
     if not any(_served(run) for run in runs):
-        return _none_served(runs, best)
-    whole = all(_finished(run) == _requests(run) for run in runs)
-    exact = [run for run in runs if run.info.policy.limitation is None]
-    details = []
-    if len(runs) > 1:
-        details += [_why_best(runs, best)]
-        if best.info.policy.limitation and exact:
-            rival = min(exact, key=_rank)
-            details += [
-                f"{best.label} changes the model's answers ({best.info.policy.limitation}); the "
-                f"best that does not is {rival.label}: {_outcome(rival)}."
-            ]
-    details += _waste(runs, best)
-    return Verdict(
-        "ok" if whole else "mixed",
-        "all requests finished" if whole else "not every request was served in full",
-        f"{best.label} fits best." if len(runs) > 1 else f"{best.label}: {_outcome(best)}.",
-        tuple(details),
-        best.label if len(runs) > 1 else None,
-    )
+        return _none_served(runs)
+    tone, status = "mixed", "not every request is served in full"
+    if _finished(best) == _requests(best):
+        tone, status = "ok", "every request is served in full"
+    elif len(runs) > 1 and all(_finished(run) < _requests(run) for run in runs):
+        status = "no policy serves every request in full"
+    if len(runs) == 1:
+        return Verdict(tone, status, f"{best.label}: {_outcome(best)}.", _waste(runs, best), None)
+    details = (_why_best(runs, best), *_quicker_but_lossy(runs, best), *_waste(runs, best))
+    return Verdict(tone, status, f"{best.label} fits best.", details, best.label)
 
 
-def _rank(run: Run) -> tuple[float, float]:
+def _rank(run: Run) -> tuple[bool, int, float]:
+    """Smaller is better; an exact policy that serves nothing is no recommendation."""
+    exact = run.info.policy.limitation is None
+    return not (exact and _served(run)), *_merit(run)
+
+
+def _merit(run: Run) -> tuple[int, float]:
+    """Smaller is better."""
     latency = run.value("e2el_ms_mean")
     return -_finished(run), float("inf") if latency is None else latency
 
@@ -79,16 +81,18 @@ def _served(run: Run) -> int:
     return _finished(run) + run.count("truncated")
 
 
-def _none_served(runs: Sequence[Run], any_run: Run) -> Verdict:
-    refused = all(run.count("refused") == _requests(run) for run in runs)
-    total = counted(_requests(any_run), "request")
-    budget = gib(any_run.info.pool.capacity_bytes)
-    if refused:
-        text = f"Every one of {total} was refused: none can ever fit the KV budget of {budget}"
-        text += f" and the longest context of {any_run.info.pool.max_len:,} tokens."
-        return Verdict("failed", "all requests refused", text, (), None)
-    text = f"None of {total} was served before the run ended."
-    return Verdict("failed", "no request served", text, (), None)
+def _none_served(runs: Sequence[Run]) -> Verdict:
+    run = runs[0]
+    total = counted(_requests(run), "request")
+    if any(other.count("unfinished") for other in runs):
+        text = f"None of {total} was served before the run ended."
+        return Verdict("failed", "no request served", text, (), None)
+    text = (
+        f"Every one of {total} was refused: none can ever fit the KV budget of "
+        f"{gib(run.info.pool.capacity_bytes)} and the longest context of "
+        f"{run.info.pool.max_len:,} tokens."
+    )
+    return Verdict("failed", "all requests refused", text, (), None)
 
 
 def _outcome(run: Run) -> str:
@@ -106,35 +110,55 @@ def _outcome(run: Run) -> str:
 
 
 def _why_best(runs: Sequence[Run], best: Run) -> str:
-    text = f"It serves the trace as follows: {_outcome(best)}"
-    equals = [run for run in runs if _finished(run) == _finished(best)]
+    text = f"With it, {_outcome(best)}"
     mean = best.value("e2el_ms_mean")
-    slowest = max((run.value("e2el_ms_mean") or 0 for run in equals), default=0)
-    if mean and len(equals) > 1:
-        text += f"; a request takes {number(mean / 1000, 's')} s on average"
-        if slowest > mean:
-            slow = next(run for run in equals if run.value("e2el_ms_mean") == slowest)
-            text += f", against {number(slowest / 1000, 's')} s with {slow.label}"
-    return text + "."
+    if mean is None:
+        return text + "."
+    text += f"; a request takes {_seconds(best)} s on average"
+    equals = [run for run in runs if _finished(run) == _finished(best)]
+    slowest = max(equals, key=lambda run: run.value("e2el_ms_mean") or 0.0)
+    if (slowest.value("e2el_ms_mean") or 0.0) > mean * (1 + CLOSE):
+        text += f", against {_seconds(slowest)} s with {slowest.label}"
+    exact = [run for run in equals if run.info.policy.limitation is None and run is not best]
+    close = [run.label for run in exact if _close(run, mean)]
+    return f"{text}. Within {CLOSE:.0%} of that: {listed(close)}." if close else f"{text}."
 
 
-def _waste(runs: Sequence[Run], best: Run) -> list[str]:
+def _close(run: Run, mean: float) -> bool:
+    own = run.value("e2el_ms_mean")
+    return own is not None and abs(own - mean) <= CLOSE * mean
+
+
+def _seconds(run: Run) -> str:
+    return number((run.value("e2el_ms_mean") or 0.0) / 1000, "s")
+
+
+def _quicker_but_lossy(runs: Sequence[Run], best: Run) -> tuple[str, ...]:
+    rival = min(runs, key=_merit)
+    limitation = rival.info.policy.limitation
+    if rival is best or limitation is None:
+        return ()
+    return (
+        f"{rival.label} would do better still ({_outcome(rival)}, {_seconds(rival)} s on average) "
+        f"but changes the model's answers: {limitation}.",
+    )
+
+
+def _waste(runs: Sequence[Run], best: Run) -> tuple[str, ...]:
     shares = {run.label: _wasted(run) for run in runs}
-    own = shares[best.label]
-    if own is None:
-        return []
-    live = best.value("kv_live_share_mean") or 0.0
-    budget = gib(best.info.pool.capacity_bytes)
-    text = f"Of its KV budget of {budget}, {live:.1f} % holds live tokens on average and "
-    text += f"{own:.1f} % is wasted"
+    own, live = shares[best.label], best.value("kv_live_share_mean")
+    if own is None or live is None:
+        return ()
+    text = (
+        f"Of its KV budget of {gib(best.info.pool.capacity_bytes)}, {live:.1f} % holds live tokens "
+        f"on average and {own:.1f} % is wasted"
+    )
     worst = max(runs, key=lambda run: shares[run.label] or 0.0)
-    most = shares[worst.label]
-    if len(runs) == 1 or worst is best or most is None:
-        return [f"{text}{_mostly(best)}."]
+    most = shares[worst.label] or 0.0
+    if worst is best:
+        return (f"{text}{_mostly(best)}.",)
     lost = gib(most / 100 * worst.info.pool.capacity_bytes)
-    return [
-        f"{text}. {worst.label} wastes most: {most:.1f} % ({lost}){_mostly(worst)}.",
-    ]
+    return (f"{text}. {worst.label} wastes most: {most:.1f} % ({lost}){_mostly(worst)}.",)
 
 
 def _wasted(run: Run) -> float | None:

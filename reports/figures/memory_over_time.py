@@ -6,47 +6,41 @@ import plotly.graph_objects as go
 
 from reports.downsample import kept
 from reports.load import Run
-from reports.theme import INK, USES, axis, figure
+from reports.text import GIB
+from reports.theme import GAP, INK, USES, axis, figure, panel_domain, panel_title, panels_height
 
-GIB = 2**30
 PANEL = 132  # pixels of height a run
-GAP = 30  # between panels: room for a title
 
 
 def memory_over_time(runs: Sequence[Run], points: int = 1500) -> go.Figure:
     """Stacked bytes by use against time, in GiB, with the capacity as a dashed line."""
-    height = len(runs) * (PANEL + GAP) + 52
-    fig = figure(height, margin={"l": 64, "r": 20, "t": GAP, "b": 52}, hovermode="x unified")
-    inner = height - GAP - 52
+    fig = figure(
+        panels_height(len(runs), PANEL),
+        margin={"l": 64, "r": 20, "t": GAP, "b": 52},
+        hovermode="x unified",
+    )
     top = max(run.info.pool.capacity_bytes for run in runs) / GIB
     for i, run in enumerate(runs):
-        y_name = f"yaxis{i + 1 if i else ''}"
-        upper = 1 - i * (PANEL + GAP) / inner
-        domain = [max(0, upper - PANEL / inner), upper]
-        fig.update_layout(
-            {y_name: axis("GiB", domain=domain, range=[0, top * 1.06], nticks=4, fixedrange=True)}
+        y_axis = axis(
+            "GiB", domain=panel_domain(i, len(runs), PANEL), range=[0, top * 1.06], nticks=4
         )
-        _stack(fig, run, f"y{i + 1 if i else ''}", points)
+        fig.update_layout({f"yaxis{i + 1}": y_axis})
+        _stack(fig, run, f"y{i + 1}", points)
         capacity = run.info.pool.capacity_bytes / GIB
-        fig.add_annotation(
-            text=f"<b>{run.label}</b>  capacity {capacity:,.2f} GiB",
-            font={"size": 12, "color": INK},
-            xref="paper", yref="paper", x=0, y=upper,
-            xanchor="left", yanchor="bottom", yshift=3, showarrow=False,
-        )  # fmt: skip
+        title = f"<b>{run.label}</b>  capacity {capacity:,.2f} GiB"
+        panel_title(fig, title, 0, i, len(runs), PANEL)
         fig.add_shape(
-            type="line", xref="paper", x0=0, x1=1, yref=f"y{i + 1 if i else ''}",
-            y0=capacity, y1=capacity, line={"color": INK, "width": 1, "dash": "dash"},
+            type="line", xref="paper", x0=0, x1=1, yref=f"y{i + 1}", y0=capacity, y1=capacity,
+            line={"color": INK, "width": 1, "dash": "dash"},
         )  # fmt: skip
-    last = f"y{len(runs) if len(runs) > 1 else ''}"
-    fig.update_layout(xaxis=axis("time since the first arrival (s)", anchor=last))
+    fig.update_layout(xaxis=axis("time since the first arrival (s)", anchor=f"y{len(runs)}"))
     return fig
 
 
 def _stack(fig: go.Figure, run: Run, y_axis: str, points: int) -> None:
     time = run.timeline["time_s"]
     columns = [run.timeline[f"{use}_bytes"] for use in USES]
-    rows = kept(time, columns, points) if len(time) else slice(0)
+    rows = kept(time, columns, points)
     for look, column in zip(USES.values(), columns, strict=True):
         fig.add_scatter(
             x=time[rows],

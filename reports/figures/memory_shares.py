@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import plotly.graph_objects as go
 
 from reports.load import Run
-from reports.theme import INK, USES, axis, figure
+from reports.theme import USES, axis, category_axis, figure
 
 BAR = 38  # pixels of height a run
 
@@ -18,12 +18,7 @@ def memory_shares(runs: Sequence[Run]) -> go.Figure:
         bargap=0.28,
         margin={"l": 12, "r": 20, "t": 4, "b": 48},
         xaxis=axis("share of the KV budget, mean over the run (%)", range=[0, 100]),
-        yaxis={
-            "autorange": "reversed",
-            "automargin": True,
-            "tickfont": {"size": 13, "color": INK},
-            "ticklabelstandoff": 8,
-        },
+        yaxis=category_axis(),
     )
     for use, look in USES.items():
         shares = [run.value(f"kv_{use}_share_mean") for run in runs]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import plotly.graph_objects as go
 
 from reports.load import Run
-from reports.theme import INK, axis, figure
+from reports.theme import axis, category_axis, figure
 
 BAR = 34  # pixels of height a run
 PARTS = {
@@ -33,12 +33,7 @@ def time_split(runs: Sequence[Run]) -> go.Figure:
         bargap=0.28,
         margin={"l": 12, "r": 20, "t": 4, "b": 48},
         xaxis=axis("time since the first arrival (s)", rangemode="tozero"),
-        yaxis={
-            "autorange": "reversed",
-            "automargin": True,
-            "tickfont": {"size": 13, "color": INK},
-            "ticklabelstandoff": 8,
-        },
+        yaxis=category_axis(),
     )
     split = [seconds(run) for run in runs]
     longest = max(sum(parts) for parts in split)
