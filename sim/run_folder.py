@@ -66,8 +66,8 @@ def _replaceable(folder: Path) -> bool:
     )
 
 
-def write_run(run: Run, folder: Path, command: str) -> None:
-    """Write the run into an existing, empty folder."""
+def write_run(run: Run, folder: Path, command: str) -> dict[str, Any]:
+    """Write the run into an existing, empty folder; returns what run.json holds."""
     requests = dict(run.log.requests)
     status = pa.DictionaryArray.from_arrays(
         pa.array(requests["status"].astype("int8")), pa.array(STATUSES)
@@ -78,8 +78,10 @@ def write_run(run: Run, folder: Path, command: str) -> None:
         ("timeline", run.log.timeline),
     ):
         pq.write_table(_table(columns), folder / f"{name}.parquet", compression="zstd")
-    text = json.dumps(describe_run(run, command), indent=1, allow_nan=False, ensure_ascii=False)
+    description = describe_run(run, command)
+    text = json.dumps(description, indent=1, allow_nan=False, ensure_ascii=False)
     (folder / "run.json").write_text(text + "\n", encoding="utf-8")
+    return description
 
 
 def _table(columns: "Mapping[str, Column | pa.Array]") -> pa.Table:
@@ -116,7 +118,7 @@ def describe_run(run: Run, command: str) -> dict[str, Any]:
             "layers": model.layers,
             "weight_bytes": model.weight_bytes(setup.tp),
             "kv_bytes_per_token": setup.pool.token_bytes,
-            "kv_formula": model.formula(tp=setup.tp),
+            "kv_formula": model.formula(setup.ledger.kv, setup.tp),
         },
         "device": {
             "name": device.name,
@@ -128,7 +130,10 @@ def describe_run(run: Run, command: str) -> dict[str, Any]:
         "policy": {"spec": setup.label, "options": asdict(setup.policy)},
         "limits": asdict(setup.limits),
         "sample_interval_s": setup.interval_s,
-        "ledger": [asdict(line) for line in setup.ledger.lines],
+        "ledger": [
+            {"name": line.name, "bytes": line.size_bytes, "why": line.why}
+            for line in setup.ledger.lines
+        ],
         "pool": asdict(setup.pool),
         "cost": {
             "name": run.cost.name,
