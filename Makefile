@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 # The user's own case: LLaMA-13B on an A100-40GB, the Azure conversation hour. See README.
-DEMO := azure-2023-conv --model llama-2-13b --gpu a100-40gb --request-rate 0.55 \
+DEMO := azure-2023-conv --model llama-2-13b --gpu a100-40gb --request-rate 1.0 \
 	--policy preallocation --policy sliding_window:window=1024,sinks=4 \
 	--policy paging:block_size=16 --policy paging:block_size=1 --policy paging:block_size=128
 
