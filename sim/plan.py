@@ -5,9 +5,10 @@ A driver of either kind (SimPy predicting time, a device measuring it) receives 
 
 from typing import NamedTuple
 
-FS_PER_S = 10**15
-"""The clock counts integer femtoseconds: sums of step times are exact in any order, so many steps
-taken as one event end at the very instant that single steps would reach."""
+AS_PER_S = 10**18
+"""The clock counts integer attoseconds (suffix `_as`): sums of step times are exact in any order,
+so many steps taken as one event end at the very instant that single steps would reach. That fine,
+because a byte read at 5 TB/s takes 200,000 of them: rounding a rate costs nothing that shows."""
 
 
 class Chunk(NamedTuple):
@@ -39,25 +40,25 @@ class StepPlan(NamedTuple):
 
 
 class Execute(NamedTuple):
-    """Effect: run the plan; stop early after the first step that ends at or after `until_fs`."""
+    """Effect: run the plan; stop early after the first step that ends at or after `until_as`."""
 
     plan: StepPlan
-    until_fs: int | None
+    until_as: int | None
 
 
 class Sleep(NamedTuple):
-    """Effect: nothing to do before `until_fs`."""
+    """Effect: nothing to do before `until_as`."""
 
-    until_fs: int
+    until_as: int
 
 
 class Done(NamedTuple):
     """A driver's answer: the clock, the steps it ran, and how long they took.
 
-    Step j of them (from 0) took `first_fs + j * growth_fs`.
+    Step j of them (from 0) took `first_as + j * growth_as`.
     """
 
-    now_fs: int
+    now_as: int
     steps: int = 0
-    first_fs: int = 0
-    growth_fs: int = 0
+    first_as: int = 0
+    growth_as: int = 0

@@ -11,7 +11,7 @@ class Sequence:
 
     __slots__ = (
         "admission",
-        "arrival_fs",
+        "arrival_as",
         "cached",
         "finish_tick",
         "generated",
@@ -26,9 +26,9 @@ class Sequence:
         "target",
     )
 
-    def __init__(self, index: int, arrival_fs: int, prompt: int, output: int) -> None:
+    def __init__(self, index: int, arrival_as: int, prompt: int, output: int) -> None:
         self.index = index  # row in the trace
-        self.arrival_fs = arrival_fs
+        self.arrival_as = arrival_as
         self.prompt = prompt
         self.output = output  # tokens it will generate (after any cut)
         self.target = prompt  # context to prefill before the next token can be sampled

@@ -1,0 +1,40 @@
+"""`kvtwin report`: run folders in, one HTML file out."""
+
+from json import dumps
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+
+def report(
+    dirs: Annotated[list[Path], Parameter(consume_multiple=True)],
+    /,
+    *,
+    output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
+    title: str | None = None,
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Compare runs in one HTML file that opens offline.
+
+    Parameters
+    ----------
+    dirs
+        Run folders, or folders of them, as `kvtwin simulate -o` writes them.
+    output
+        File to write; `report.html` in the first of the folders if not given.
+    title
+        Heading of the report; names the trace if not given.
+    json
+        Print {"report": path, "runs": [names]} instead of the path.
+    """
+    # Here, so that mounting the command and printing its help need no plotly.
+    from reports.build import write_report
+    from reports.load import load_runs
+
+    runs = load_runs(dirs)
+    written = write_report(runs, output or dirs[0] / "report.html", title)
+    if json:
+        print(dumps({"report": str(written), "runs": [run.label for run in runs]}))
+    else:
+        print(written)

@@ -1,0 +1,1 @@
+"""Figures, one a file: pure functions from runs to plotly figures."""

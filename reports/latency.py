@@ -1,0 +1,41 @@
+"""Latencies of single requests, from their rows. Their percentiles are the producer's metrics."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reports.load import Run
+
+Floats = NDArray[np.float64]
+
+
+class Latency(NamedTuple):
+    """Known values of one latency and how many requests there could have been at most."""
+
+    values: Floats
+    of: int
+
+
+def time_to_first_token(run: Run) -> Latency:
+    """Seconds from arrival to first token; requests that never got one stay in the count."""
+    return _known(run.requests["first_token_s"] - run.requests["arrival_s"])
+
+
+def end_to_end(run: Run) -> Latency:
+    """Seconds from arrival to last token; refused and unfinished requests stay in the count."""
+    return _known(run.requests["finish_s"] - run.requests["arrival_s"])
+
+
+def time_per_output_token(run: Run) -> Latency:
+    """Seconds a token after the first; requests that asked for a single one are left out."""
+    asked = run.requests["output_tokens"] >= 2
+    after_first = run.requests["generated_tokens"][asked] - 1
+    span = (run.requests["finish_s"] - run.requests["first_token_s"])[asked]
+    per_token = np.full(len(span), np.nan)
+    np.divide(span, after_first, out=per_token, where=after_first >= 1)
+    return _known(per_token)
+
+
+def _known(seconds: NDArray[Any]) -> Latency:
+    return Latency(seconds[np.isfinite(seconds)], len(seconds))

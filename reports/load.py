@@ -1,0 +1,145 @@
+"""Run folders in, runs out. What can't be read is one InputError that names the file."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+from pydantic import ValidationError
+
+from reports.run_json import SCHEMA_VERSION, RunInfo
+from sim.record import MEMORY
+from workloads.errors import InputError
+
+Columns = dict[str, NDArray[Any]]
+
+# Only what a report draws: a run of a million requests need not be held whole.
+REQUESTS = (
+    "request_id",
+    "arrival_s",
+    "prompt_tokens",
+    "output_tokens",
+    "status",
+    "first_token_s",
+    "finish_s",
+    "generated_tokens",
+)
+STEPS = ("start_s", "end_s", "prefill_tokens")
+TIMELINE = ("time_s", "running", "waiting", *(f"{use}_bytes" for use in MEMORY))
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run folder in memory. `label` is unique among the runs loaded together."""
+
+    label: str
+    info: RunInfo
+    requests: Columns
+    steps: Columns
+    timeline: Columns
+
+    def value(self, metric: str) -> float | None:
+        """A metric's value; None where it is null or unknown to this run."""
+        return next((m.value for m in self.info.metrics if m.name == metric), None)
+
+    def count(self, status: str) -> int:
+        """Requests that ended with this status."""
+        return int(np.count_nonzero(self.requests["status"] == status))
+
+
+def load_runs(paths: Iterable[Path]) -> list[Run]:
+    """The runs in these folders, each a run folder or a folder of run folders (sorted by name).
+
+    Raises InputError where a folder holds no run, or a run's file is missing, corrupt or of
+    another version.
+    """
+    folders = [folder for path in paths for folder in _run_folders(Path(path))]
+    runs = [_load(folder) for folder in folders]
+    return _uniquely_labelled(runs, folders)
+
+
+def _run_folders(path: Path) -> list[Path]:
+    if not path.is_dir():
+        raise InputError(f"{path}: no such folder, expected a run folder or a folder of them")
+    if (path / "run.json").exists():
+        return [path]
+    found = sorted(child.parent for child in path.glob("*/run.json"))
+    if not found:
+        raise InputError(f"{path}: no run.json in it or one level below, expected a run folder")
+    return found
+
+
+def _load(folder: Path) -> Run:
+    info = _info(folder / "run.json")
+    label = info.name if info.kind == "simulated" else f"{info.name} · {info.kind}"
+    return Run(
+        label,
+        info,
+        _table(folder / "requests.parquet", REQUESTS),
+        _table(folder / "steps.parquet", STEPS),
+        _table(folder / "timeline.parquet", TIMELINE),
+    )
+
+
+def _info(file: Path) -> RunInfo:
+    try:
+        data = json.loads(file.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{file}: {error}, expected strict JSON") from None
+    version = data.get("schema_version") if isinstance(data, dict) else None
+    if version != SCHEMA_VERSION:
+        raise InputError(f"{file}: schema_version is {version}, expected {SCHEMA_VERSION}")
+    try:
+        return RunInfo.model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"])
+        raise InputError(f"{file}: {field}: {first['msg']}") from None
+
+
+def _refuse_constant(word: str) -> float:
+    raise ValueError(f"{word} is not a number")
+
+
+def _table(file: Path, names: tuple[str, ...]) -> Columns:
+    if not file.exists():
+        raise InputError(f"{file}: no such file, expected a table of the run")
+    try:
+        present = pq.read_schema(file).names
+        table = pq.read_table(file, columns=[name for name in names if name in present])
+    except (OSError, pa.ArrowException) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"{file}: {reason}, expected a Parquet file") from None
+    missing = [name for name in names if name not in present]
+    if missing:
+        raise InputError(f"{file}: no column {missing[0]!r}, expected {', '.join(names)}")
+    return {name: _column(table[name]) for name in names}
+
+
+def _column(column: Any) -> NDArray[Any]:
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    array: NDArray[Any] = column.to_numpy()
+    return array.astype(str) if array.dtype == object else array
+
+
+def _uniquely_labelled(runs: list[Run], folders: list[Path]) -> list[Run]:
+    """Runs of the same name (other device, other day) are told apart by their folders."""
+    names = Counter(run.label for run in runs)
+    labels = [
+        run.label if names[run.label] == 1 else f"{run.label} · {folder.resolve().parent.name}"
+        for run, folder in zip(runs, folders, strict=True)
+    ]
+    seen: Counter[str] = Counter()
+    unique = []
+    for run, label in zip(runs, labels, strict=True):
+        seen[label] += 1
+        name = label if seen[label] == 1 else f"{label} ({seen[label]})"
+        unique.append(replace(run, label=name))
+    return unique

@@ -1,0 +1,111 @@
+"""The shape of `run.json`, version 1, as far as a report needs it. Unknown fields are let through.
+
+Numbers are strict: NaN and infinity are refused, absent values are null.
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+SCHEMA_VERSION = 1
+
+Number = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class Part(BaseModel):
+    """Frozen, and lenient towards what newer producers add."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+
+class Metric(Part):
+    """One number about a run, with its definition. `value` is null where it is undefined."""
+
+    name: str
+    label: str
+    unit: str
+    formula: str
+    value: Number | None
+
+
+class LedgerLine(Part):
+    """A share of the device's memory and why it is taken."""
+
+    name: str
+    bytes: int
+    why: str
+
+
+class Constant(Part):
+    """A constant of the cost model and where it comes from."""
+
+    name: str
+    value: Number | str | None
+    unit: str
+    source: str
+
+
+class Cost(Part):
+    name: str
+    constants: tuple[Constant, ...] = ()
+
+
+class TraceInfo(Part):
+    """Provenance: what was read, and which rows were left out for which reason."""
+
+    name: str
+    source: str
+    rows: int
+    rows_read: int
+    dropped: dict[str, int] = {}
+    notes: tuple[str, ...] = ()
+
+
+class Device(Part):
+    name: str
+    memory_bytes: int
+    bandwidth_bytes_per_s: Number
+    flops_per_s: Number
+
+
+class ModelInfo(Part):
+    name: str
+    parameters: int | None = None
+    layers: int | None = None
+
+
+class PolicyInfo(Part):
+    """`limitation` says what a policy gives up of the model's answers; null: nothing."""
+
+    spec: str
+    options: dict[str, Any] = {}
+    limitation: str | None = None
+
+
+class PoolInfo(Part):
+    """The KV budget, from the ledger's last line."""
+
+    capacity_bytes: int
+    token_bytes: int
+    max_len: int
+
+
+class RunInfo(Part):
+    """Everything that `run.json` says."""
+
+    schema_version: Literal[1]
+    kvtwin_version: str
+    versions: dict[str, str]
+    kind: Literal["simulated", "measured"]
+    name: str
+    command: str
+    trace: TraceInfo
+    model: ModelInfo
+    device: Device
+    policy: PolicyInfo
+    limits: dict[str, Any]
+    ledger: tuple[LedgerLine, ...]
+    pool: PoolInfo
+    cost: Cost
+    seed: int | None = None
+    metrics: tuple[Metric, ...]

@@ -1,0 +1,65 @@
+"""The comparison on a terminal: a row a run, the headline metrics as columns."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from rich.table import Table
+
+from reports.compare import MetricLike, rows
+from reports.text import number, shown_unit
+
+TERMINAL = (
+    "finished",
+    "truncated",
+    "refused",
+    "unfinished",
+    "kv_live_of_used_mean",
+    "running_mean",
+    "num_preemptions",
+    "output_throughput",
+    "ttft_ms_p99",
+    "e2el_ms_mean",
+)
+ONLY_IF_ANY = ("truncated", "refused", "unfinished", "num_preemptions")
+"""Columns that say nothing while they are zero everywhere: 80 columns are few."""
+
+
+class _Metric(NamedTuple):
+    name: str
+    label: str
+    unit: str
+    formula: str
+    value: float | None
+
+
+def summary_table(
+    runs: Mapping[str, Sequence[Mapping[str, object]] | Sequence[MetricLike]],
+) -> Table:
+    """Runs by label, each with its metrics as `run.json` holds them (mappings or objects).
+
+    The best value of a column is bold, by the rules of the report's own table.
+    """
+    metrics = [[_metric(metric) for metric in listed] for listed in runs.values()]
+    found = {row.name: row for group in rows(metrics).values() for row in group}
+    shown = [
+        found[name]
+        for name in TERMINAL
+        if name in found and (name not in ONLY_IF_ANY or any(found[name].values))
+    ]
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("policy", no_wrap=True)
+    for row in shown:
+        heading = "\n".join(filter(None, [row.label, shown_unit(row.unit)]))
+        table.add_column(heading, justify="right", overflow="fold")
+    for i, label in enumerate(runs):
+        # A spec breaks after its name and its commas, or long ones would squeeze the numbers.
+        cells = [label.replace(":", ":\n  ").replace(",", ",\n  ")]
+        for row in shown:
+            cell = number(row.values[i], row.unit)
+            cells.append(f"[bold green]{cell}[/]" if row.best[i] else cell)
+        table.add_row(*cells)
+    return table
+
+
+def _metric(metric: Mapping[str, object] | MetricLike) -> MetricLike:
+    return _Metric(**metric) if isinstance(metric, Mapping) else metric  # type: ignore[arg-type]

@@ -1,0 +1,56 @@
+"""The `kvtwin` command. Subcommands load when they are called, so help answers at once."""
+
+import signal
+import sys
+from types import FrameType
+
+from cyclopts import App, CycloptsError
+
+from workloads.errors import InputError
+
+app = App(
+    name="kvtwin",
+    help="Size, choose and check an LLM server's KV cache.",
+    version_flags=["--version"],
+)
+app.command("sim.simulate_cli:simulate", name="simulate")
+app.command("reports.cli:report", name="report")
+app.command("sim.sizing_cli:size", name="size")
+app.command("workloads.cli:app", name="traces")
+
+listing = App(name="list", help="List what can be named: models, gpus, policies, traces.")
+listing.command("sim.sizing_cli:list_models", name="models")
+listing.command("sim.sizing_cli:list_gpus", name="gpus")
+listing.command("sim.policy.cli:list_policies", name="policies")
+listing.command("workloads.cli:list_traces", name="traces")
+app.command(listing)
+
+
+def main() -> None:
+    """Run the command line. The user's mistakes take one line and exit code 2."""
+    signal.signal(signal.SIGTERM, _interrupt)  # so that nothing half-written stays behind
+    try:
+        app(exit_on_error=False, print_error=False)
+    except InputError as error:
+        sys.exit(_complain(str(error)))
+    except CycloptsError as error:
+        sys.exit(_complain(" ".join(str(error).split())))
+    except KeyboardInterrupt:
+        print("kvtwin: interrupted, nothing was written", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:  # the reader of our output, such as `head`, has left
+        sys.stderr.close()
+        sys.exit(141)
+
+
+def _complain(message: str) -> int:
+    print(f"kvtwin: error: {message}", file=sys.stderr)
+    return 2
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    main()

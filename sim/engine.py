@@ -1,0 +1,75 @@
+"""THE loop: arrivals in, plans out. It knows neither a clock nor a device.
+
+It is a generator of effects. A driver carries each out, in simulated or in real time, and sends
+back what the clock says, so prediction and measurement make their decisions here, both of them.
+"""
+
+from collections.abc import Generator
+
+from sim.plan import Done, Execute, Sleep
+from sim.record import Recorder
+from sim.scheduler import Scheduler
+from sim.sequence import Sequence
+from workloads.schema import Trace
+
+AS_PER_NS = 10**9
+
+Effects = Generator[Execute | Sleep, Done, None]
+
+
+def serve(
+    trace: Trace, scheduler: Scheduler, recorder: Recorder, horizon_as: int | None = None
+) -> Effects:
+    """Serve the trace's requests until all have left, or until the horizon.
+
+    Arrivals are taken to the nanosecond. A request that can never fit is refused on arrival and
+    named; one whose output can't fit whole gets what fits.
+    """
+    arrivals = _Arrivals(trace)
+    now = 0
+    while horizon_as is None or now < horizon_as:
+        while arrivals.next_as is not None and arrivals.next_as <= now:
+            seq = arrivals.take(scheduler)
+            if seq.output:
+                scheduler.waiting.append(seq)
+            recorder.arrived(seq)
+        plan = scheduler.schedule()
+        if now >= recorder.next_sample_as:
+            recorder.sample(now, scheduler)
+        until = recorder.next_sample_as
+        if plan is None:
+            if arrivals.next_as is None:
+                break
+            done = yield Sleep(min(arrivals.next_as, until))
+            now = done.now_as
+            continue
+        if arrivals.next_as is not None and scheduler.takes_arrivals():
+            until = min(until, arrivals.next_as)
+        done = yield Execute(plan, until)
+        scheduler.advance(done.steps)
+        recorder.stepped(now, plan, done, scheduler)
+        now = done.now_as
+        first, finished = scheduler.complete(plan)
+        recorder.completed(now, first, finished)
+    recorder.ended(now, scheduler)
+
+
+class _Arrivals:
+    """The trace's rows, one at a time."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._ns: list[int] = (trace.arrival_s * 1e9).round().astype("int64").tolist()
+        self._prompts: list[int] = trace.prompt_tokens.tolist()
+        self._outputs: list[int] = trace.output_tokens.tolist()
+        self._next = 0
+        self.next_as: int | None = self._ns[0] * AS_PER_NS if self._ns else None
+
+    def take(self, scheduler: Scheduler) -> Sequence:
+        """The next arrival, with the output it will get (0: refused)."""
+        row = self._next
+        prompt = self._prompts[row]
+        output = scheduler.servable(prompt, self._outputs[row])
+        seq = Sequence(row, self._ns[row] * AS_PER_NS, prompt, output)
+        self._next = row + 1
+        self.next_as = self._ns[self._next] * AS_PER_NS if self._next < len(self._ns) else None
+        return seq

@@ -1,0 +1,170 @@
+"""What happened, as columns: one row a request, one row an event, one row a sample."""
+
+from array import array
+from math import nan
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.plan import AS_PER_S, Done, StepPlan
+from sim.scheduler import Scheduler
+from sim.sequence import Sequence
+from workloads.schema import Trace
+
+STATUSES = ("finished", "truncated", "refused", "unfinished")
+"""A truncated request finished with fewer tokens than it asked for."""
+FINISHED, TRUNCATED, REFUSED, UNFINISHED = range(4)
+
+MEMORY = ("live", "reserved", "internal", "external", "metadata", "free")
+STEP_TIMES = ("start_s", "end_s", "first_step_s", "step_growth_s")
+STEP_COUNTS = (
+    "step",
+    "steps",
+    "decodes",
+    "context_tokens",
+    "read_bytes",
+    "prefill_tokens",
+    "running",
+    "waiting",
+    "admitted",
+    "preempted",
+    *(f"{name}_bytes" for name in MEMORY),
+)
+SAMPLE_COUNTS = ("running", "waiting", *(f"{name}_bytes" for name in MEMORY))
+
+Column = NDArray[np.float64] | NDArray[np.int64]
+
+
+class Log(NamedTuple):
+    """Three tables, as columns by name. Times in seconds from the first arrival's zero."""
+
+    requests: dict[str, Column]
+    steps: dict[str, Column]
+    timeline: dict[str, Column]
+    end_s: float
+
+
+class Recorder:
+    """Collects flat arrays: memory grows with requests and events, not with tokens.
+
+    Samples are taken every `interval_s` of the engine's time, in the first step that begins at or
+    after the instant, as a monitoring system would scrape an engine.
+    """
+
+    def __init__(self, trace: Trace, interval_s: float) -> None:
+        requests = len(trace)
+        self._trace = trace
+        self._interval_as = round(interval_s * AS_PER_S)
+        self.next_sample_as = 0
+        self._scheduled = array("d", [nan]) * requests
+        self._first = array("d", [nan]) * requests
+        self._finish = array("d", [nan]) * requests
+        self._status = array("q", [UNFINISHED]) * requests
+        self._generated = array("q", [0]) * requests
+        self._preemptions = array("q", [0]) * requests
+        self._recomputed = array("q", [0]) * requests
+        self._cached = array("q", [0]) * requests
+        self._step_times = array("d")
+        self._step_counts = array("q")
+        self._sample_times = array("d")
+        self._sample_counts = array("q")
+        self._end_s = 0.0
+
+    def arrived(self, seq: Sequence) -> None:
+        if not seq.output:
+            self._status[seq.index] = REFUSED
+
+    def stepped(self, start_as: int, plan: StepPlan, done: Done, scheduler: Scheduler) -> None:
+        """An event of one or more steps ended; memory is as in its last step."""
+        start_s = start_as / AS_PER_S
+        for index in plan.admitted:
+            if self._scheduled[index] != self._scheduled[index]:  # not resumed after a preemption
+                self._scheduled[index] = start_s
+        self._step_times.extend(
+            (
+                start_s,
+                done.now_as / AS_PER_S,
+                done.first_as / AS_PER_S,
+                done.growth_as / AS_PER_S,
+            )
+        )
+        self._step_counts.extend(
+            (
+                plan.step,
+                done.steps,
+                plan.decodes,
+                plan.context_tokens,
+                plan.read_bytes,
+                sum([chunk.tokens for chunk in plan.chunks]),
+                len(scheduler.running),
+                len(scheduler.waiting),
+                len(plan.admitted),
+                len(plan.preempted),
+                *scheduler.manager.memory(),
+            )
+        )
+
+    def completed(self, now_as: int, first: list[Sequence], finished: list[Sequence]) -> None:
+        now_s = now_as / AS_PER_S
+        for seq in first:
+            self._first[seq.index] = now_s
+        for seq in finished:
+            self._finish[seq.index] = now_s
+            self._left(seq, seq.generated)
+
+    def sample(self, now_as: int, scheduler: Scheduler) -> None:
+        self.next_sample_as = (now_as // self._interval_as + 1) * self._interval_as
+        self._sample_times.append(now_as / AS_PER_S)
+        self._sample_counts.extend(
+            (len(scheduler.running), len(scheduler.waiting), *scheduler.manager.memory())
+        )
+
+    def ended(self, now_as: int, scheduler: Scheduler) -> None:
+        """The run is over; what still waits or runs stays unfinished."""
+        self._end_s = now_as / AS_PER_S
+        tick = scheduler.manager.tick
+        for seq in (*scheduler.waiting, *scheduler.running.values(), *scheduler.held):
+            decoded = tick - seq.joined_tick if seq.joined_tick >= 0 else 0
+            self._left(seq, seq.generated + decoded, UNFINISHED)
+
+    def _left(self, seq: Sequence, generated: int, status: int = FINISHED) -> None:
+        index = seq.index
+        if status == FINISHED and generated < self._trace.output_tokens[index]:
+            status = TRUNCATED
+        self._status[index] = status
+        self._generated[index] = generated
+        self._preemptions[index] = seq.preemptions
+        self._recomputed[index] = seq.recomputed
+        self._cached[index] = seq.cached
+
+    def log(self) -> Log:
+        """The tables, once the run has ended."""
+        trace = self._trace
+        requests: dict[str, Column] = {
+            "request_id": np.arange(len(trace), dtype=np.int64),
+            "arrival_s": trace.arrival_s,
+            "prompt_tokens": trace.prompt_tokens,
+            "output_tokens": trace.output_tokens,
+            "status": np.asarray(self._status),
+            "first_scheduled_s": np.asarray(self._scheduled),
+            "first_token_s": np.asarray(self._first),
+            "finish_s": np.asarray(self._finish),
+            "generated_tokens": np.asarray(self._generated),
+            "preemptions": np.asarray(self._preemptions),
+            "recomputed_tokens": np.asarray(self._recomputed),
+            "cached_tokens": np.asarray(self._cached),
+        }
+        return Log(
+            requests,
+            _columns(STEP_TIMES, self._step_times) | _columns(STEP_COUNTS, self._step_counts),
+            _columns(("time_s",), self._sample_times)
+            | _columns(SAMPLE_COUNTS, self._sample_counts),
+            self._end_s,
+        )
+
+
+def _columns(names: tuple[str, ...], rows: "array[float] | array[int]") -> dict[str, Column]:
+    """Row-major values as one contiguous column a name."""
+    table = np.asarray(rows).reshape(-1, len(names))
+    return {name: np.ascontiguousarray(table[:, i]) for i, name in enumerate(names)}

@@ -1,0 +1,229 @@
+"""Who runs in the next step: admission, chunked prefill, growth, preemption.
+
+`Scheduler` follows vLLM V1 (v1/core/sched/scheduler.py): one budget of tokens a step, spent first
+on running requests in order of admission and then on waiting ones, first come first served; a
+prompt that does not fit whole is not begun; where growth lacks memory the request admitted last
+gives up its memory, goes to the head of the queue and is computed again.
+"""
+
+from collections import deque
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import Literal
+
+from sim.plan import Chunk, StepPlan
+from sim.policy.base import Manager
+from sim.sequence import Sequence
+from workloads.errors import InputError
+
+Batching = Literal["continuous", "static"]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What bounds a step. The names are vLLM's.
+
+    `static` batching is what came before continuous batching (Yu et al., Orca, OSDI'22): a batch
+    is chosen when the engine is empty, prefilled whole, and answered when its last member ends.
+    """
+
+    max_num_seqs: int = 256
+    max_num_batched_tokens: int = 2048
+    max_model_len: int = 4096
+    batching: Batching = "continuous"
+
+    def __post_init__(self) -> None:
+        for name in ("max_num_seqs", "max_num_batched_tokens"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name}={getattr(self, name)}, expected at least 1")
+        if self.max_model_len < 2:
+            raise InputError(f"max_model_len={self.max_model_len}, expected at least 2")
+        if self.batching == "continuous" and self.max_num_batched_tokens < self.max_num_seqs:
+            raise InputError(
+                f"max_num_batched_tokens={self.max_num_batched_tokens} is below "
+                f"max_num_seqs={self.max_num_seqs}: a full batch could not decode"
+            )
+
+
+class Scheduler:
+    """The queue, the running batch and the policy's manager, advanced one plan at a time."""
+
+    def __init__(self, manager: Manager, limits: Limits) -> None:
+        self.manager = manager
+        self.limits = limits
+        self.longest_total = min(limits.max_model_len, manager.longest() + 1)
+        """Prompt + output tokens of the longest request that can ever be served."""
+        self.waiting: deque[Sequence] = deque()
+        self.running: dict[int, Sequence] = {}  # in order of admission
+        self.prefilling: list[Sequence] = []
+        self.held: list[Sequence] = []  # static batching: finished, memory still taken
+        self.steps = 0
+        self._admissions = 0
+        self._finishing: list[tuple[int, int, Sequence]] = []  # (tick, admission, sequence)
+        self._finished: list[int] = []
+
+    def servable(self, prompt: int, output: int) -> int:
+        """Output tokens that such a request will get; 0 if it can never be served."""
+        return max(0, min(output, self.longest_total - prompt))
+
+    def takes_arrivals(self) -> bool:
+        """Whether a request that arrived now might be admitted in the next step."""
+        if self.limits.batching == "static":
+            return not self.running
+        return not self.waiting and len(self.running) < self.limits.max_num_seqs
+
+    def schedule(self) -> StepPlan | None:
+        """Decide the next step and take its memory; None where nothing waits or runs."""
+        manager = self.manager
+        preempted = self._make_room()
+        if manager.decoding:
+            manager.grow(1)
+        budget = self.limits.max_num_batched_tokens - manager.decoding
+        chunks: list[Chunk] = []
+        for seq in tuple(self.prefilling):
+            budget, fits = self._prefill(seq, budget, chunks)
+            if not fits:  # it was admitted last, so it is the one to go
+                preempted.append(self._preempt())
+        admitted: tuple[int, ...] = ()
+        if self.waiting and not (preempted and self.running):
+            admitted = self._admit(budget, chunks)
+        if not self.running:
+            return None
+        max_steps = 1
+        if not (chunks or preempted):  # after a preemption, admission is asked again next step
+            max_steps += manager.growable(self._next_finish() - manager.tick)
+        read_bytes, growth = manager.reads()
+        plan = StepPlan(
+            self.steps,
+            max_steps,
+            manager.decoding,
+            manager.context,
+            read_bytes,
+            growth,
+            tuple(chunks),
+            admitted,
+            tuple(preempted),
+            tuple(self._finished),
+        )
+        if self._finished:
+            self._finished = []
+        return plan
+
+    def advance(self, steps: int) -> None:
+        """The plan's decode part was run `steps` times: take the memory of those after the first."""
+        self.steps += steps
+        if steps > 1:
+            self.manager.grow(steps - 1)
+
+    def complete(self, plan: StepPlan) -> tuple[list[Sequence], list[Sequence]]:
+        """The plan has run: who got a first token, and who finished and left."""
+        first: list[Sequence] = []
+        finished: list[Sequence] = []
+        for chunk in plan.chunks:
+            if chunk.last:
+                seq = self.running[chunk.request]
+                self.prefilling.remove(seq)
+                if not seq.generated:
+                    first.append(seq)
+                self._start_decoding(seq, finished)
+        finishing, tick = self._finishing, self.manager.tick
+        while finishing and finishing[0][0] <= tick:
+            _, admission, seq = heappop(finishing)
+            if seq.admission == admission and seq.joined_tick >= 0:
+                seq.generated = seq.output
+                self._finish(seq, finished)
+        if self.held and not self.running:
+            for seq in self.held:
+                self._leave(seq, finished)
+            self.held = []
+        return first, finished
+
+    # -- steps of the above ------------------------------------------------------------------
+
+    def _make_room(self) -> list[int]:
+        """Preempt from the back until the decoding batch can grow by a token each."""
+        preempted: list[int] = []
+        while self.manager.decoding and not self.manager.growable(1):
+            preempted.append(self._preempt())
+        return preempted
+
+    def _preempt(self) -> int:
+        _, seq = self.running.popitem()
+        if seq.joined_tick >= 0:
+            seq.generated += self.manager.tick - seq.joined_tick
+        else:
+            self.prefilling.remove(seq)
+        self.manager.release(seq)
+        seq.preemptions += 1
+        seq.recomputed += seq.stored
+        seq.stored = 0
+        seq.target = seq.prompt + seq.generated
+        self.waiting.appendleft(seq)
+        return seq.index
+
+    def _admit(self, budget: int, chunks: list[Chunk]) -> tuple[int, ...]:
+        static = self.limits.batching == "static"
+        if static:
+            if self.running:
+                return ()
+            budget = sum(seq.target for seq in self.waiting)
+        admitted: list[int] = []
+        waiting, running, manager = self.waiting, self.running, self.manager
+        while waiting and budget > 0 and len(running) < self.limits.max_num_seqs:
+            seq = waiting[0]
+            if not manager.can_admit(seq):
+                break
+            waiting.popleft()
+            manager.admit(seq)
+            self._admissions += 1
+            seq.admission = self._admissions
+            running[seq.index] = seq
+            self.prefilling.append(seq)
+            admitted.append(seq.index)
+            budget, fits = self._prefill(seq, budget, chunks)
+            assert fits, "admitted, but the first chunk did not fit"
+        return tuple(admitted)
+
+    def _prefill(self, seq: Sequence, budget: int, chunks: list[Chunk]) -> tuple[int, bool]:
+        """Take memory for the next chunk of a context; the budget left and whether it fitted."""
+        tokens = min(seq.target - seq.stored, budget)
+        if not tokens:
+            return budget, True
+        if not self.manager.can_extend(seq, tokens):
+            return budget, False
+        start = seq.stored
+        self.manager.extend(seq, tokens)
+        chunks.append(Chunk(seq.index, start, tokens, seq.stored == seq.target))
+        return budget - tokens, True
+
+    def _start_decoding(self, seq: Sequence, finished: list[Sequence]) -> None:
+        """The step that completed the context also sampled a token."""
+        seq.generated += 1
+        if seq.generated == seq.output:
+            self._finish(seq, finished)
+            return
+        manager = self.manager
+        manager.join(seq)
+        seq.finish_tick = manager.tick + seq.output - seq.generated
+        heappush(self._finishing, (seq.finish_tick, seq.admission, seq))
+
+    def _next_finish(self) -> int:
+        """The tick at which the next decoding sequence has all its tokens."""
+        finishing = self._finishing
+        while True:
+            tick, admission, seq = finishing[0]
+            if seq.admission == admission and seq.joined_tick >= 0:
+                return tick
+            heappop(finishing)  # it was preempted since
+
+    def _finish(self, seq: Sequence, finished: list[Sequence]) -> None:
+        del self.running[seq.index]
+        if self.limits.batching == "static":
+            self.held.append(seq)
+        else:
+            self._leave(seq, finished)
+
+    def _leave(self, seq: Sequence, finished: list[Sequence]) -> None:
+        self.manager.release(seq)
+        self._finished.append(seq.index)
+        finished.append(seq)
