@@ -166,3 +166,23 @@ def test_names() -> None:
         find_model("lama-2-7b")
     with pytest.raises(InputError, match="no such file"):
         find_model("nowhere/config.json")
+
+
+@pytest.mark.parametrize(
+    ("quantisation", "bits", "block"),
+    [
+        # AWQ and GPTQ: a 16-bit scale and a 4-bit zero point for each group of 128 weights
+        ({"quant_method": "awq", "bits": 4, "group_size": 128}, 128 * 4 + 16 + 4, 128),
+        ({"quant_method": "fp8"}, 8, 1),
+        # DeepSeek-V3: a 32-bit scale for each tile of 128 × 128
+        ({"quant_method": "fp8", "weight_block_size": [128, 128]}, 128 * 128 * 8 + 32, 128 * 128),
+    ],
+)
+def test_quantised_linear_layers_count_their_scales(
+    tmp_path: Path, quantisation: dict[str, object], bits: int, block: int
+) -> None:
+    model = load(tmp_path, quantization_config=quantisation)
+    attention, mlp = 8 * 2 * 1024 * 1024, 8 * 3 * 1024 * 2816  # q and o; k and v take the same
+    linear = sum(-(-part * bits // (block * 8)) for part in (attention, attention, mlp))
+    rest = 2 * 1000 * 1024 + (2 * 8 + 1) * 1024  # embedding, output projection, norms
+    assert model.weight_bytes() == linear + 2 * rest
