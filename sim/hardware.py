@@ -20,7 +20,8 @@ class Device:
     flops_per_s: int  # 16-bit dense matmul, accumulating in 32 bits
     host_bytes_per_s: int  # to host memory, one direction
     peer_bytes_per_s: int  # to other devices together, one direction
-    source: str
+    source: str  # of the rates
+    memory_source: str
 
 
 def _device(
@@ -31,63 +32,65 @@ def _device(
     host: int,
     peer: int,
     source: str,
+    memory_source: str,
 ) -> Device:
     memory = parse_quantity(f"{memory_gib}GiB", BYTES, name)
-    return Device(name, memory, gb_per_s * 10**9, int(tflop_per_s * 10**12), host, peer, source)
+    rate, flops = gb_per_s * 10**9, int(tflop_per_s * 10**12)
+    return Device(name, memory, rate, flops, host, peer, source, memory_source)
 
 
-REPORTED = "memory as PyTorch reports it (GiB, two decimals; drivers differ in the last)"
+REPORTED = "as PyTorch reports it in GiB to two decimals; drivers differ in the last ones"
 
 DEVICES: dict[str, Device] = {
     device.name: device
     for device in (
         _device(
             "a100-40gb", "39.50", 1555, 312, PCIE_4, 300 * 10**9,
-            f"NVIDIA A100 datasheet (SXM 40 GB); {REPORTED}",
+            "NVIDIA A100 datasheet (SXM 40 GB)", REPORTED,
         ),
         _device(
             "a100-80gb", "79.15", 2039, 312, PCIE_4, 300 * 10**9,
-            f"NVIDIA A100 datasheet (SXM 80 GB); {REPORTED}",
+            "NVIDIA A100 datasheet (SXM 80 GB)", REPORTED,
         ),
         _device(
             "h100", "79.11", 3350, 989.4, PCIE_5, 450 * 10**9,
-            f"NVIDIA H100 datasheet (SXM), half the figure with sparsity; {REPORTED}",
+            "NVIDIA H100 datasheet (SXM), half the figure with sparsity", REPORTED,
         ),
         _device(
             "h200", "139.72", 4800, 989.4, PCIE_5, 450 * 10**9,
-            f"NVIDIA H200 datasheet (SXM), half the figure with sparsity; {REPORTED}",
+            "NVIDIA H200 datasheet (SXM), half the figure with sparsity", REPORTED,
         ),
         _device(
             "b200", "178.35", 8000, 2250, PCIE_5, 900 * 10**9,
-            f"NVIDIA HGX B200 datasheet per GPU, half the figure with sparsity; {REPORTED}",
+            "NVIDIA HGX B200 datasheet per GPU, half the figure with sparsity", REPORTED,
         ),
         _device(
             "l4", "22.03", 300, 121, PCIE_4, PCIE_4,
-            f"NVIDIA L4 datasheet, half the figure with sparsity; {REPORTED}",
+            "NVIDIA L4 datasheet, half the figure with sparsity", REPORTED,
         ),
         _device(
             "a10g", "22.06", 600, 70, PCIE_4, PCIE_4,
-            f"NVIDIA A10G datasheet; {REPORTED}",
+            "NVIDIA A10G datasheet", REPORTED,
         ),
         _device(
             "l40s", "44.40", 864, 362, PCIE_4, PCIE_4,
-            f"NVIDIA L40S datasheet, dense; {REPORTED}",
+            "NVIDIA L40S datasheet, dense", REPORTED,
         ),
         _device(
             "rtx-3090", "23.58", 936, 71, PCIE_4, PCIE_4,
-            "NVIDIA GA102 whitepaper (FP16, FP32 accumulate); memory from a public vLLM log",
+            "NVIDIA GA102 whitepaper (FP16, FP32 accumulate)", "public vLLM log: 23.58 GiB",
         ),
         Device(
             "rtx-4090", 25_250_627_584, 1008 * 10**9, 165_200_000_000_000, PCIE_4, PCIE_4,
-            "NVIDIA Ada whitepaper (FP16, FP32 accumulate); memory from a public vLLM 0.19 run",
+            "NVIDIA Ada whitepaper (FP16, FP32 accumulate)", "public vLLM 0.19 run",
         ),
         _device(
             "rtx-pro-6000", "94.97", 1792, 503.8, PCIE_5, PCIE_5,
-            f"NVIDIA RTX Blackwell PRO whitepaper (FP16, FP32 accumulate, dense); {REPORTED}",
+            "NVIDIA RTX Blackwell PRO whitepaper (FP16, FP32 accumulate, dense)", REPORTED,
         ),
         _device(
             "mi300x", "191.98", 5300, 1307.4, PCIE_5, 448 * 10**9,
-            f"AMD MI300X datasheet, dense; {REPORTED}",
+            "AMD MI300X datasheet, dense", REPORTED,
         ),
     )
 }  # fmt: skip
@@ -141,5 +144,6 @@ def _custom(name: str, numbers: str) -> Device:
         given["flops"],
         given["host"],
         given["peer"],
+        f"--gpu {name}",
         f"--gpu {name}",
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sim.config_fields import CLASS_DEFAULTS, Fields
 from sim.hf_layers import layer_groups
-from sim.hf_weights import count_weights, is_gated
+from sim.hf_weights import count_weights, is_gated, mlp_width
 from sim.model import Model
 from workloads.errors import InputError
 
@@ -82,8 +82,8 @@ def model_from_config(content: Mapping[str, object], name: str, where: str) -> M
 def _widest(text: Fields) -> int:
     """Intermediate size of the widest MLP a token passes: chosen experts are computed together."""
     chosen = text.integer("num_experts_per_tok", 0)
-    expert = text.integer("moe_intermediate_size", text.integer("intermediate_size", 0))
-    return max(text.integer("intermediate_size", 0), chosen * expert)
+    dense = mlp_width(text)
+    return max(dense, chosen * text.integer("moe_intermediate_size", dense))
 
 
 def _rotary_dim(text: Fields, head_dim: int) -> int:

@@ -56,6 +56,18 @@ def is_gated(fields: Fields) -> bool:
     return _traits(fields).gated
 
 
+def mlp_width(fields: Fields) -> int:
+    """Intermediate size of a dense MLP; GPT-2 leaves it out where it is 4 × hidden_size.
+
+    0 where every layer has experts and no dense width is given.
+    """
+    if not is_gated(fields):
+        return fields.integer("intermediate_size", 4 * fields.integer("hidden_size"))
+    if fields.has("num_experts"):
+        return fields.integer("intermediate_size", 0)
+    return fields.integer("intermediate_size")
+
+
 def count_weights(fields: Fields, outer: Fields, notes: list[str]) -> Weights:
     """Parameters by use. Appends to `notes` what was assumed."""
     traits = _traits(fields)
@@ -150,7 +162,7 @@ def _mlps(
     matrices = 3 if traits.gated else 2
     ups = matrices - 1
     dense_layers = layers - moe_layers
-    wide = fields.integer("intermediate_size", 0) or 4 * hidden  # GPT-2 leaves n_inner null
+    wide = mlp_width(fields)
     dense = dense_layers * matrices * hidden * wide
     biases = dense_layers * (ups * wide + hidden) if traits.mlp_bias else 0
     if not moe_layers:
@@ -160,7 +172,7 @@ def _mlps(
         raise InputError(
             f"{fields.where}: num_experts_per_tok={chosen}, expected at most {count} experts"
         )
-    width = fields.integer("moe_intermediate_size", 0) or wide
+    width = fields.integer("moe_intermediate_size", 0) or fields.integer("intermediate_size")
     one = matrices * hidden * width
     shared = fields.integer("shared_expert_intermediate_size", 0)
     shared = shared or fields.integer("n_shared_experts", 0) * width

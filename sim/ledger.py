@@ -92,6 +92,13 @@ def kv_budget(
         _check_fraction("--kv-free-fraction", kv_free_fraction)
         if kv_cache_memory_bytes is not None:
             raise InputError("--kv-free-fraction and --kv-cache-memory: expected one of them")
+    for option, size, least in (
+        ("--kv-cache-memory", kv_cache_memory_bytes, 1),
+        ("--activation-reserve", activation_reserve_bytes, 0),
+        ("context", context_bytes, 0),
+    ):
+        if size is not None and size < least:
+            raise InputError(f"{option} {size} B: expected at least {least}")
     _check_division(model, tp)
     taken = _taken(model, tp, activation_reserve_bytes, max_num_batched_tokens, max_num_seqs)
     taken.append(Line("context", context_bytes, "CUDA context and workspaces, CUDA graphs apart"))
