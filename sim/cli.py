@@ -2,6 +2,7 @@
 
 import signal
 import sys
+from importlib.metadata import version
 from types import FrameType
 
 from cyclopts import App, CycloptsError
@@ -11,18 +12,26 @@ from workloads.errors import InputError
 app = App(
     name="kvtwin",
     help="Size, choose and check an LLM server's KV cache.",
-    version_flags=["--version"],
+    version=lambda: version("kvtwin"),
 )
-app.command("sim.simulate_cli:simulate", name="simulate")
-app.command("reports.cli:report", name="report")
-app.command("sim.sizing_cli:size", name="size")
-app.command("workloads.cli:app", name="traces")
+COMMANDS = {
+    "simulate": ("sim.simulate_cli:simulate", "Replay a trace through cache policies."),
+    "report": ("reports.cli:report", "Compare runs in one HTML file that opens offline."),
+    "size": ("sim.sizing_cli:size", "Where a device's memory goes, and what fits."),
+    "traces": ("workloads.cli:app", "List, describe and generate request traces."),
+}
+for name, (target, summary) in COMMANDS.items():
+    app.command(target, name=name, help=summary)
 
+LISTS = {
+    "models": ("sim.sizing_cli:list_models", "Model presets."),
+    "gpus": ("sim.sizing_cli:list_gpus", "Device presets."),
+    "policies": ("sim.policy.cli:list_policies", "Cache policies and their options."),
+    "traces": ("workloads.cli:list_traces", "Shipped traces."),
+}
 listing = App(name="list", help="List what can be named: models, gpus, policies, traces.")
-listing.command("sim.sizing_cli:list_models", name="models")
-listing.command("sim.sizing_cli:list_gpus", name="gpus")
-listing.command("sim.policy.cli:list_policies", name="policies")
-listing.command("workloads.cli:list_traces", name="traces")
+for name, (target, summary) in LISTS.items():
+    listing.command(target, name=name, help=summary)
 app.command(listing)
 
 

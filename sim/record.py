@@ -124,7 +124,7 @@ class Recorder:
         """The run is over; what still waits or runs stays unfinished."""
         self._end_s = now_as / AS_PER_S
         tick = scheduler.manager.tick
-        for seq in (*scheduler.waiting, *scheduler.running.values(), *scheduler.held):
+        for seq in scheduler.inside():
             decoded = tick - seq.joined_tick if seq.joined_tick >= 0 else 0
             self._left(seq, seq.generated + decoded, UNFINISHED)
 

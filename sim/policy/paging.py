@@ -96,15 +96,14 @@ class Pages(Manager):
         self.free -= need
         super().grow(steps)
 
+    def rest(self, seq: Sequence) -> None:
+        self._residues[(seq.stored - seq.joined_tick) % self.block_size] -= 1
+        super().rest(seq)
+        seq.held = -(-seq.stored // self.block_size)
+
     def release(self, seq: Sequence) -> None:
-        joined = seq.joined_tick
-        if joined >= 0:
-            self._residues[(seq.stored - joined) % self.block_size] -= 1
         super().release(seq)
-        if joined >= 0:
-            self.free += -(-seq.stored // self.block_size)
-        else:
-            self.free += seq.held
+        self.free += seq.held
         seq.held = 0
 
     def memory(self) -> Memory:
