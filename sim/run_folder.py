@@ -134,7 +134,11 @@ def describe_run(run: Run, command: str) -> dict[str, Any]:
             {"name": line.name, "bytes": line.size_bytes, "why": line.why}
             for line in setup.ledger.lines
         ],
-        "pool": asdict(setup.pool),
+        "pool": {
+            "capacity_bytes": setup.pool.capacity_bytes,
+            "token_bytes": setup.pool.token_bytes,
+            "max_len": setup.pool.max_len,
+        },
         "cost": {
             "name": run.cost.name,
             "constants": [constant._asdict() for constant in run.cost.constants],

@@ -96,7 +96,7 @@ class Scheduler:
             return None
         max_steps = 1
         # After a preemption admission is asked again next step; who left early is reported then.
-        if not (chunks or preempted or self.leaving):
+        if manager.settled and not (chunks or preempted or self.leaving):
             max_steps += manager.growable(self._next_finish() - manager.tick)
         read_bytes, growth = manager.reads()
         plan = StepPlan(

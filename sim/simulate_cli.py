@@ -117,17 +117,16 @@ def simulate(
         each.policy.manager(each.pool)  # what can't hold a token fails before anything runs
     command = shlex.join(["kvtwin", *sys.argv[1:]])
     metrics: dict[str, list[dict[str, Any]]] = {}
-    with replaced_folder(output) as staged:
-        with _progress(len(setups)) as step:
-            for each, folder in zip(setups, folders, strict=True):
-                step(each.label)
-                run = execute(each)
-                (staged / folder).mkdir()
-                metrics[each.label] = write_run(run, staged / folder, command)["metrics"]
-            if report:
-                step("report")
-                build = import_module("reports.build")  # by name: sim stands below reports
-                build.write_report([staged / folder for folder in folders], staged / REPORT_FILE)
+    with replaced_folder(output) as staged, _progress(len(setups)) as step:
+        for each, folder in zip(setups, folders, strict=True):
+            step(each.label)
+            run = execute(each)
+            (staged / folder).mkdir()
+            metrics[each.label] = write_run(run, staged / folder, command)["metrics"]
+        if report:
+            step("report")
+            build = import_module("reports.build")  # by name: sim stands below reports
+            build.write_report([staged / folder for folder in folders], staged / REPORT_FILE)
     if json:
         written = {"output": str(output), "runs": metrics}
         print(dumps(written, indent=1, allow_nan=False, ensure_ascii=False))

@@ -6,26 +6,57 @@ Decisions never depend on tensor values or on the clock.
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from sim.layers import LayerGroup
 from sim.sequence import Sequence
 
 
 @dataclass(frozen=True, slots=True)
+class Stored:
+    """Bytes of one token in one layer on this device, side data included."""
+
+    key: int
+    value: int  # 0 where values are read from the key's latent part
+    side: int = 0  # of the two together: scales, zero points, padding
+
+
+@dataclass(frozen=True, slots=True)
 class Pool:
-    """The memory a policy manages on one device, from the same ledger that `size` prints."""
+    """The memory a policy manages on one device, from the same ledger that `size` prints.
+
+    `groups` and `stored`, one for each of them, say where `token_bytes` comes from. A pool
+    without them serves every policy that doesn't look into a token.
+    """
 
     capacity_bytes: int
-    token_bytes: int  # KV of one token over all layers on this device
+    token_bytes: int  # KV of one token over all layers on this device, side data included
     max_len: int  # tokens of the longest context the engine accepts
+    side_bytes: int = 0  # of a token's bytes: scales, zero points, padding
+    groups: tuple[LayerGroup, ...] = ()
+    stored: tuple[Stored, ...] = ()
+    tp: int = 1
+
+    @property
+    def payload_bytes(self) -> int:
+        """KV of one token without side data."""
+        return self.token_bytes - self.side_bytes
+
+    def storing(self, stored: tuple[Stored, ...]) -> "Pool":
+        """The same memory, each group's tokens stored in another way."""
+        pairs = list(zip(self.groups, stored, strict=True))
+        token = sum(group.layers * (one.key + one.value) for group, one in pairs)
+        side = sum(group.layers * one.side for group, one in pairs)
+        return replace(self, token_bytes=token, side_bytes=side, stored=stored)
 
 
 class Memory(NamedTuple):
     """Where the pool's bytes are; they sum to its capacity.
 
     live: KV of tokens written. reserved: held for tokens still to come. internal: held and never
-    to be used. external: free but in holes too small to serve. metadata: scales, tables, landmarks.
+    to be used. external: free but in holes too small to serve, or lost to an allocator's rounding.
+    metadata: scales, zero points, landmarks and other side data.
     """
 
     live: int
@@ -49,6 +80,7 @@ class Manager(ABC):
         self.decoding = 0  # sequences that joined
         self.context = 0  # tokens of KV they logically have
         self.prefilled = 0  # tokens of KV of sequences that don't decode (yet, or any more)
+        self.settled = True  # False: this step's reads hold a one-off, so it can't be repeated
 
     # -- questions ---------------------------------------------------------------------------
 
@@ -75,6 +107,10 @@ class Manager(ABC):
     @abstractmethod
     def memory(self) -> Memory:
         """Bytes by use; they sum to the capacity."""
+
+    def live_tokens(self) -> int:
+        """Tokens whose KV is kept now, over all sequences."""
+        return self.context + self.prefilled
 
     def reads(self) -> tuple[int, int]:
         """KV bytes the decoding batch's attention touches in this step, and the growth a step."""
@@ -130,8 +166,14 @@ class Manager(ABC):
 
 @dataclass(frozen=True)
 class Policy(ABC):
-    """Options of a policy. Equal specs behave equally; `str()` gives the command-line form."""
+    """Options of a policy. Equal specs behave equally."""
 
     @abstractmethod
     def manager(self, pool: Pool) -> Manager:
         """A fresh manager over the pool. Raises InputError where the pool can't hold a token."""
+
+    def __add__(self, modifier: "Policy") -> "Policy":
+        """`Paging(16) + Int8()`: the composition that `paging:block_size=16+int8` names."""
+        from sim.policy.composition import compose  # late: it knows the axes, which know this
+
+        return compose(self, modifier)

@@ -1,21 +1,29 @@
 """Paging: fixed blocks on demand from one free pool (PagedAttention, Kwon et al., SOSP'23)."""
 
 from dataclasses import dataclass
+from typing import Literal
 
-from sim.policy.base import Manager, Memory, Policy, Pool
-from sim.sequence import Sequence
+from sim.policy.axes import Placement, Retained
+from sim.policy.base import Manager, Memory, Pool
+from sim.policy.periodic import Periodic, Ring
+from sim.policy.saturating_manager import Saturating
 from workloads.errors import InputError
 
 
 @dataclass(frozen=True)
-class Paging(Policy):
+class Paging(Placement):
     """Blocks of `block_size` tokens; only the last block of a sequence is partly empty.
 
     `watermark` is the share of blocks that admission (never growth) leaves free; vLLM V1 uses 0.
+    `layers` says what layers with a window of their own hold: "reserved" takes them for full ones,
+    as engines without support do; "unified" has the same blocks over all layers, and shows what
+    they hold outside of windows as waste; "capped" gives each group of layers its own blocks from
+    one pool and frees those that leave the window (vLLM's hybrid KV cache manager).
     """
 
     block_size: int = 16
     watermark: float = 0.0
+    layers: Literal["reserved", "unified", "capped"] = "reserved"
 
     def __post_init__(self) -> None:
         if self.block_size < 1:
@@ -23,59 +31,69 @@ class Paging(Policy):
         if not 0 <= self.watermark < 1:
             raise InputError(f"paging: watermark={self.watermark}, expected 0 <= watermark < 1")
 
-    def manager(self, pool: Pool) -> "Pages":
-        return Pages(pool, self.block_size, self.watermark)
+    def place(self, pool: Pool, retained: Retained) -> Manager:
+        if self.layers == "reserved":
+            return pages(pool, "paging", self.block_size, self.watermark, retained)
+        if retained.read is not None:
+            raise InputError(
+                f"paging:layers={self.layers}: the layers' own windows decide what is kept; "
+                "expected no retention beside it"
+            )
+        from sim.policy.layer_groups import grouped_pages  # late: few runs need it
+
+        return grouped_pages(pool, self.layers, self.block_size, self.watermark)
 
 
-class Pages(Manager):
-    """Counts of blocks. A histogram of lengths modulo the block size foretells growth.
+def pages(pool: Pool, name: str, block_size: int, watermark: float, retained: Retained) -> "Pages":
+    """The manager for blocks of that size under that retention."""
+    if retained.landmark_bytes and block_size % retained.page:
+        raise InputError(
+            f"{name}: blocks of {block_size} tokens can't hold whole pages of {retained.page} "
+            f"tokens; expected a top_k page that divides {block_size}"
+        )
+    if retained.read is None:
+        return Pages(pool, block_size, watermark, retained, name)
+    kind = SelectPages if retained.kept is None else RingPages
+    manager = kind(pool, block_size, watermark, retained, name)
+    manager.saturate(retained)
+    return manager
 
-    A decoding sequence of length L needs a block in the step that writes token L + 1 iff
-    L % block_size == 0. With r = (stored - joined_tick) % block_size that is the case whenever
-    (r + tick) % block_size == 0, so sequences can be counted by r and never touched again.
-    """
 
-    def __init__(self, pool: Pool, block_size: int, watermark: float = 0.0) -> None:
-        super().__init__(pool)
+class Pages(Periodic):
+    """Counts of blocks, each with the landmarks of its tokens, if there are any."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        block_size: int,
+        watermark: float = 0.0,
+        retained: Retained | None = None,
+        name: str = "paging",
+    ) -> None:
         self.block_size = block_size
-        self.block_bytes = block_size * pool.token_bytes
+        retained = retained or Retained()
+        self.landmark_bytes = retained.landmark_bytes * (block_size // retained.page)
+        self.block_bytes = block_size * pool.token_bytes + self.landmark_bytes
         self.blocks = pool.capacity_bytes // self.block_bytes
         if self.blocks == 0:
             raise InputError(
-                f"paging: one block of {block_size} tokens takes {self.block_bytes} bytes, "
+                f"{name}: one block of {block_size} tokens takes {self.block_bytes} bytes, "
                 f"but the KV budget is {pool.capacity_bytes}; expected a smaller block_size"
             )
-        self.free = self.blocks
-        self.kept_back = int(self.blocks * watermark)
-        self._residues = [0] * block_size
+        super().__init__(pool, block_size, self.blocks, int(self.blocks * watermark))
 
     def longest(self) -> int:
         return self.blocks * self.block_size
 
-    def can_admit(self, seq: Sequence) -> bool:
-        need = -(-seq.target // self.block_size)
-        keep = self.kept_back if self.free < self.blocks else 0
-        return need <= self.free - keep
-
-    def can_extend(self, seq: Sequence, tokens: int) -> bool:
-        return -(-(seq.stored + tokens) // self.block_size) - seq.held <= self.free
-
-    def extend(self, seq: Sequence, tokens: int) -> None:
-        super().extend(seq, tokens)
-        need = -(-seq.stored // self.block_size)
-        self.free -= need - seq.held
-        seq.held = need
-
-    def join(self, seq: Sequence) -> None:
-        super().join(seq)
-        self._residues[(seq.stored - self.tick) % self.block_size] += 1
+    def units_for(self, tokens: int) -> int:
+        return -(-tokens // self.block_size)
 
     def growable(self, limit: int) -> int:
-        free, size, decoding = self.free, self.block_size, self.decoding
-        if (limit // size + 1) * decoding <= free:
+        free, size, filling = self.free, self.block_size, self.filling
+        if (limit // size + 1) * filling <= free:
             return limit
-        cycles = free // decoding  # in `size` steps each sequence takes exactly one block
-        steps, free = cycles * size, free % decoding
+        cycles = free // filling  # in `size` steps each sequence takes exactly one block
+        steps, free = cycles * size, free % filling
         residues, slot = self._residues, -self.tick % size
         while steps < limit and residues[slot] <= free:
             free -= residues[slot]
@@ -85,7 +103,7 @@ class Pages(Manager):
 
     def grow(self, steps: int) -> None:
         cycles, rest = divmod(steps, self.block_size)
-        need = cycles * self.decoding
+        need = cycles * self.filling
         if rest:  # the residues that come due in the next `rest` ticks, going down
             high = -self.tick % self.block_size + 1
             low = high - rest
@@ -96,31 +114,22 @@ class Pages(Manager):
         self.free -= need
         super().grow(steps)
 
-    def rest(self, seq: Sequence) -> None:
-        self._residues[(seq.stored - seq.joined_tick) % self.block_size] -= 1
-        super().rest(seq)
-        seq.held = -(-seq.stored // self.block_size)
-
-    def release(self, seq: Sequence) -> None:
-        super().release(seq)
-        self.free += seq.held
-        seq.held = 0
-
     def memory(self) -> Memory:
-        token = self.pool.token_bytes
-        live = self.context + self.prefilled
-        used = self.blocks - self.free
+        pool = self.pool
+        live, used = self.live_tokens(), self.blocks - self.free
         return Memory(
-            live=live * token,
+            live=live * pool.payload_bytes,
             reserved=0,
-            internal=(used * self.block_size - live) * token,
-            external=self.pool.capacity_bytes - self.blocks * self.block_bytes,
-            metadata=0,
+            internal=(used * self.block_size - live) * pool.token_bytes,
+            external=pool.capacity_bytes - self.blocks * self.block_bytes,
+            metadata=live * pool.side_bytes + used * self.landmark_bytes,
             free=self.free * self.block_bytes,
         )
 
-    def check_integrity(self) -> None:
-        super().check_integrity()
-        assert 0 <= self.free <= self.blocks
-        assert sum(self._residues) == self.decoding
-        assert min(self._residues) >= 0
+
+class SelectPages(Saturating, Pages):
+    """All tokens are kept, and few are read."""
+
+
+class RingPages(Ring, Pages):
+    """A ring of blocks per sequence."""
