@@ -65,9 +65,10 @@ class Quantised(Storage):
         if group.kind == "shared":
             return Stored(0, 0)
         heads = group.heads_per_rank(tp)
-        key, value = self.vector(group.head_dim), self.vector(group.v_head_dim)
+        key = self.vector(group.head_dim)
         if not group.v_head_dim:
             return Stored(heads * sum(key), 0, heads * sum(key[1:]))
+        value = self.vector(group.v_head_dim)
         return Stored(heads * sum(key), heads * sum(value), heads * sum(key[1:] + value[1:]))
 
 

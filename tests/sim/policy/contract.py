@@ -51,6 +51,12 @@ def answers(manager: Manager) -> tuple[object, ...]:
     return manager.memory(), manager.reads(), manager.growable(64), manager.longest()
 
 
+def grow_once(manager: Manager) -> None:
+    """One step, and whether the state still makes sense."""
+    manager.grow(1)
+    manager.check_integrity()
+
+
 class Contract(RuleBasedStateMachine):
     """Requests come, are prefilled in chunks, decode together, rest, leave or are preempted."""
 
@@ -132,9 +138,7 @@ class Contract(RuleBasedStateMachine):
         assert 0 <= steps <= limit
         if not steps:
             with pytest.raises(AssertionError):  # a single step really lacks memory
-                lacking = deepcopy(manager)
-                lacking.grow(1)
-                lacking.check_integrity()
+                grow_once(deepcopy(manager))
             self._preempt((self.prefilling or self.decoding)[-1])
             return
         taken = min(taken, steps)
