@@ -18,6 +18,10 @@ COMMANDS = {
     "simulate": ("sim.simulate_cli:simulate", "Replay a trace through cache policies."),
     "report": ("reports.cli:report", "Compare runs in one HTML file that opens offline."),
     "size": ("sim.sizing_cli:size", "Where a device's memory goes, and what fits."),
+    "compare-policies": (
+        "sim.policy.comparison_cli:compare_policies",
+        "What cache policies keep, read and give up, on the same requests.",
+    ),
     "traces": ("workloads.cli:app", "List, describe and generate request traces."),
 }
 for name, (target, summary) in COMMANDS.items():

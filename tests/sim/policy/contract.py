@@ -48,7 +48,7 @@ def cut(word: int, *sizes: int) -> list[int]:
 
 def answers(manager: Manager) -> tuple[object, ...]:
     """All that a manager says of itself."""
-    return manager.memory(), manager.reads(), manager.growable(64), manager.longest()
+    return manager.memory(), manager.reads(), manager.growable(64)
 
 
 def grow_once(manager: Manager) -> None:
@@ -129,7 +129,7 @@ class Contract(RuleBasedStateMachine):
     @rule(word=WORD)
     def grow(self, word: int) -> None:
         """As many steps as were promised can be taken, at once or one by one, with equal ends."""
-        limit, taken = cut(word, 40, 40)
+        limit, taken = cut(word, 40, 10)
         manager = self.manager
         limit = min(limit, *(seq.output - self._generated(seq) for seq in self.decoding))
         before = answers(manager)
@@ -142,7 +142,7 @@ class Contract(RuleBasedStateMachine):
             self._preempt((self.prefilling or self.decoding)[-1])
             return
         taken = min(taken, steps)
-        single = deepcopy(manager)
+        single = deepcopy(manager, {id(self.pool): self.pool, id(manager.pool): manager.pool})
         rows = [manager.reads()]
         for _ in range(taken):
             assert single.growable(1) == 1, "promised steps aren't there one by one"
