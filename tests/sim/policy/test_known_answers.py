@@ -1,5 +1,7 @@
 """Policies against numbers that were published or follow from a line of arithmetic."""
 
+from dataclasses import dataclass
+
 import pytest
 
 from sim.hardware import find_device
@@ -7,6 +9,7 @@ from sim.layers import LayerGroup
 from sim.ledger import kv_budget
 from sim.model import find_model
 from sim.policy.address import Buddy, FirstFit
+from sim.policy.axes import Placement, Retained, Sharing
 from sim.policy.base import Manager, Memory, Pool, Stored
 from sim.policy.paging import Paging
 from sim.policy.registry import parse_policy
@@ -276,3 +279,19 @@ def test_what_no_pool_can_serve_is_refused_in_one_line(spec: str) -> None:
     with pytest.raises(InputError) as refused:
         parse_policy(spec).manager(pool_of(LLAMA_8B, GIB, 4096))
     assert "\n" not in str(refused.value)
+
+
+@dataclass(frozen=True)
+class Everything(Sharing):
+    """A sharing modifier that leaves the placement's own manager as it is."""
+
+    def share(self, placement: Placement, pool: Pool, retained: Retained) -> Manager:
+        return placement.place(pool, retained)
+
+
+def test_sharing_gets_the_placement_and_the_pool_as_stored() -> None:
+    """Whichever the order of modifiers, storage and retention are applied before sharing."""
+    composed = Paging(16) + Everything() + Int8() + SlidingWindow(window=28, sinks=4)
+    manager = composed.manager(pool_of(LLAMA_8B, GIB, 8192))
+    assert manager.pool.token_bytes == 65_536 + 2 * 32 * 8 * 4
+    assert filled(manager, 100).live == 32 * 65_536
