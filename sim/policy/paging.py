@@ -81,6 +81,10 @@ class Pages(Periodic):
                 f"but the KV budget is {pool.capacity_bytes}; expected a smaller block_size"
             )
         super().__init__(pool, block_size, self.blocks, int(self.blocks * watermark))
+        # asked for in every event, so kept at hand
+        self._token_bytes, self._side_bytes = pool.token_bytes, pool.side_bytes
+        self._payload_bytes = pool.payload_bytes
+        self._odd_bytes = pool.capacity_bytes - self.blocks * self.block_bytes
 
     def longest(self) -> int:
         return self.blocks * self.block_size
@@ -115,15 +119,14 @@ class Pages(Periodic):
         super().grow(steps)
 
     def memory(self) -> Memory:
-        pool = self.pool
         live, used = self.live_tokens(), self.blocks - self.free
         return Memory(
-            live=live * pool.payload_bytes,
-            reserved=0,
-            internal=(used * self.block_size - live) * pool.token_bytes,
-            external=pool.capacity_bytes - self.blocks * self.block_bytes,
-            metadata=live * pool.side_bytes + used * self.landmark_bytes,
-            free=self.free * self.block_bytes,
+            live * self._payload_bytes,
+            0,
+            (used * self.block_size - live) * self._token_bytes,
+            self._odd_bytes,
+            live * self._side_bytes + used * self.landmark_bytes,
+            self.free * self.block_bytes,
         )
 
 

@@ -1,7 +1,9 @@
 """What paged placements share: units taken on demand, growth foretold by a histogram."""
 
 from abc import abstractmethod
+from sys import maxsize
 
+from sim.policy.axes import Retained
 from sim.policy.base import Manager, Pool
 from sim.policy.saturating_manager import Saturating
 from sim.sequence import Sequence
@@ -22,6 +24,7 @@ class Periodic(Manager):
         self.free = units
         self.kept_back = kept_back  # units that admission leaves free, growth doesn't
         self.filling = 0
+        self.fills_below = maxsize  # a longer sequence takes no more units
         self._residues = [0] * period
 
     @abstractmethod
@@ -38,10 +41,6 @@ class Periodic(Manager):
                 high = middle - 1
         return low
 
-    def fills(self, tokens: int) -> bool:
-        """Whether a sequence of that length takes units as it grows."""
-        return True
-
     def can_admit(self, seq: Sequence) -> bool:
         keep = self.kept_back if self.free < self.units else 0
         return self.units_for(seq.target) <= self.free - keep
@@ -57,13 +56,13 @@ class Periodic(Manager):
 
     def join(self, seq: Sequence) -> None:
         super().join(seq)
-        if self.fills(seq.stored):
+        if seq.stored < self.fills_below:
             self._residues[(seq.stored - self.tick) % self.period] += 1
             self.filling += 1
 
     def rest(self, seq: Sequence) -> None:
         super().rest(seq)
-        if self.fills(seq.stored):
+        if seq.stored < self.fills_below:
             self._residues[(seq.stored - self.tick) % self.period] -= 1
             self.filling -= 1
         seq.held = self.units_for(seq.stored)
@@ -91,8 +90,9 @@ class Ring(Saturating, Periodic):
         whole = super().units_for  # type: ignore[safe-super]  # of the class this is mixed into
         return whole(min(tokens, self.cap))
 
-    def fills(self, tokens: int) -> bool:
-        return tokens < self.cap
+    def saturate(self, retained: Retained) -> None:
+        super().saturate(retained)
+        self.fills_below = self.cap
 
     def grow(self, steps: int) -> None:
         before = self.seen.growing
