@@ -116,7 +116,7 @@ class Scheduler:
         return plan
 
     def advance(self, steps: int) -> None:
-        """The plan's decode part was run `steps` times: take the memory of those after the first."""
+        """The plan's decode part was run `steps` times: take memory for those after the first."""
         self.steps += steps
         if steps > 1:
             self.manager.grow(steps - 1)

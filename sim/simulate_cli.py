@@ -108,7 +108,9 @@ def simulate(
         max_model_len=max_model_len,
         batching=batching,
         gpu_memory_utilization=gpu_memory_utilization,
-        kv_cache_memory_bytes=None if kv_cache_memory is None else parse_bytes(kv_cache_memory, "--kv-cache-memory"),
+        kv_cache_memory_bytes=None
+        if kv_cache_memory is None
+        else parse_bytes(kv_cache_memory, "--kv-cache-memory"),
         horizon_s=horizon,
         fast_forward=fast_forward,
     )
@@ -117,17 +119,16 @@ def simulate(
         each.policy.manager(each.pool)  # what can't hold a token fails before anything runs
     command = shlex.join(["kvtwin", *sys.argv[1:]])
     metrics: dict[str, list[dict[str, Any]]] = {}
-    with replaced_folder(output) as staged:
-        with _progress(len(setups)) as step:
-            for each, folder in zip(setups, folders, strict=True):
-                step(each.label)
-                run = execute(each)
-                (staged / folder).mkdir()
-                metrics[each.label] = write_run(run, staged / folder, command)["metrics"]
-            if report:
-                step("report")
-                build = import_module("reports.build")  # by name: sim stands below reports
-                build.write_report([staged / folder for folder in folders], staged / REPORT_FILE)
+    with replaced_folder(output) as staged, _progress(len(setups)) as step:
+        for each, folder in zip(setups, folders, strict=True):
+            step(each.label)
+            run = execute(each)
+            (staged / folder).mkdir()
+            metrics[each.label] = write_run(run, staged / folder, command)["metrics"]
+        if report:
+            step("report")
+            build = import_module("reports.build")  # by name: sim stands below reports
+            build.write_report([staged / folder for folder in folders], staged / REPORT_FILE)
     if json:
         written = {"output": str(output), "runs": metrics}
         print(dumps(written, indent=1, allow_nan=False, ensure_ascii=False))

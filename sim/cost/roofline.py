@@ -19,19 +19,27 @@ class Efficiency:
     """What real kernels reach of the datasheet, each named with its source."""
 
     bandwidth: Constant = Constant(
-        "bandwidth_efficiency", 0.90, "of peak",
+        "bandwidth_efficiency",
+        0.90,
+        "of peak",
         "device copy measured on an H200: 4.3 of 4.8 TB/s",
     )
     matmul: Constant = Constant(
-        "matmul_efficiency", 0.80, "of peak",
+        "matmul_efficiency",
+        0.80,
+        "of peak",
         "bf16 GEMM 8192^3 measured on an H200: 790 of 989 TFLOP/s",
     )
     attention: Constant = Constant(
-        "attention_efficiency", 0.60, "of peak",
+        "attention_efficiency",
+        0.60,
+        "of peak",
         "causal prefill attention, Dao, FlashAttention-2 (2023), A100 forward: 60 to 73 %",
     )
     overhead: Constant = Constant(
-        "step_overhead", 0.001, "s",
+        "step_overhead",
+        0.001,
+        "s",
         "scheduling, input preparation and sampling a step; assumed, to be calibrated",
     )
 
@@ -45,7 +53,7 @@ class Roofline:
         self, model: Model, device: Device, tp: int = 1, efficiency: Efficiency | None = None
     ) -> None:
         e = efficiency or Efficiency()
-        self.constants = (e.bandwidth, e.matmul, e.attention, e.overhead)
+        self.constants: tuple[Constant, ...] = (e.bandwidth, e.matmul, e.attention, e.overhead)
         self._model = model
         self._byte_as = round(AS_PER_S / (device.bandwidth_bytes_per_s * e.bandwidth.value))
         self._weight_byte_as = self._byte_as / tp

@@ -42,9 +42,7 @@ class LinearCost:
 def traces(draw: st.DrawFn) -> Trace:
     """Few requests, arrivals with ties, lengths around the size of the memory."""
     rows = draw(
-        st.lists(
-            st.tuples(st.integers(0, 8), st.integers(1, 40), st.integers(1, 30)), max_size=12
-        )
+        st.lists(st.tuples(st.integers(0, 8), st.integers(1, 40), st.integers(1, 30)), max_size=12)
     )
     gaps, prompts, outputs = (np.array([row[i] for row in rows]) for i in range(3))
     arrivals = np.cumsum(gaps) * 5e-3 if rows else np.array([])
