@@ -75,9 +75,8 @@ class Recorder:
         self._resume_gaps = array("d")
         self._end_s = 0.0
 
-    def arrived(self, seq: Sequence) -> None:
-        if not seq.output:
-            self._status[seq.index] = REFUSED
+    def refused(self, seq: Sequence) -> None:
+        self._status[seq.index] = REFUSED
 
     def stepped(self, start_as: int, plan: StepPlan, done: Done, scheduler: Scheduler) -> None:
         """An event of one or more steps ended; memory is as in its last step."""
@@ -108,7 +107,7 @@ class Recorder:
                 plan.decodes,
                 plan.context_tokens,
                 plan.read_bytes,
-                sum([chunk.tokens for chunk in plan.chunks]),
+                plan.prefill_tokens,
                 len(scheduler.running),
                 len(scheduler.waiting),
                 len(plan.admitted),

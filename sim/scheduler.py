@@ -106,6 +106,7 @@ class Scheduler:
             manager.context,
             read_bytes,
             growth,
+            sum([chunk.tokens for chunk in chunks]) if chunks else 0,
             tuple(chunks),
             admitted,
             tuple(preempted),
