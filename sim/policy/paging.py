@@ -61,7 +61,8 @@ class Pages(Manager):
         return -(-(seq.stored + tokens) // self.block_size) - seq.held <= self.free
 
     def extend(self, seq: Sequence, tokens: int) -> None:
-        super().extend(seq, tokens)
+        seq.stored += tokens
+        self.prefilled += tokens
         need = -(-seq.stored // self.block_size)
         self.free -= need - seq.held
         seq.held = need
