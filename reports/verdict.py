@@ -121,7 +121,7 @@ def _why_best(runs: Sequence[Run], best: Run) -> str:
         text += f", against {_seconds(slowest)} s with {slowest.label}"
     exact = [run for run in equals if run.info.policy.limitation is None and run is not best]
     close = [run.label for run in exact if _close(run, mean)]
-    return f"{text}. Within {CLOSE:.0%} of that: {listed(close)}." if close else f"{text}."
+    return f"{text}. Within {CLOSE * 100:.0f} % of that: {listed(close)}." if close else f"{text}."
 
 
 def _close(run: Run, mean: float) -> bool:
