@@ -61,6 +61,7 @@ class Scheduler:
         self._admissions = 0
         self._finishing: list[tuple[int, int, Sequence]] = []  # (tick, admission, sequence)
         self._finished: list[int] = []
+        self.leaving: list[Sequence] = []  # of the held, those that left early
 
     def servable(self, prompt: int, output: int) -> int:
         """Output tokens that such a request will get; 0 if it can never be served."""
@@ -71,6 +72,10 @@ class Scheduler:
         if self.limits.batching == "static":
             return not self.running
         return not self.waiting and len(self.running) < self.limits.max_num_seqs
+
+    def inside(self) -> list[Sequence]:
+        """Every request that has arrived, was not refused, and has not been reported finished."""
+        return [*self.waiting, *self.running.values(), *self.held, *self.leaving]
 
     def schedule(self) -> StepPlan | None:
         """Decide the next step and take its memory; None where nothing waits or runs."""
@@ -90,7 +95,8 @@ class Scheduler:
         if not self.running:
             return None
         max_steps = 1
-        if not (chunks or preempted):  # after a preemption, admission is asked again next step
+        # After a preemption admission is asked again next step; who left early is reported then.
+        if not (chunks or preempted or self.leaving):
             max_steps += manager.growable(self._next_finish() - manager.tick)
         read_bytes, growth = manager.reads()
         plan = StepPlan(
@@ -100,6 +106,7 @@ class Scheduler:
             manager.context,
             read_bytes,
             growth,
+            sum([chunk.tokens for chunk in chunks]) if chunks else 0,
             tuple(chunks),
             admitted,
             tuple(preempted),
@@ -110,7 +117,7 @@ class Scheduler:
         return plan
 
     def advance(self, steps: int) -> None:
-        """The plan's decode part was run `steps` times: take the memory of those after the first."""
+        """The plan's decode part was run `steps` times: take memory for those after the first."""
         self.steps += steps
         if steps > 1:
             self.manager.grow(steps - 1)
@@ -118,7 +125,7 @@ class Scheduler:
     def complete(self, plan: StepPlan) -> tuple[list[Sequence], list[Sequence]]:
         """The plan has run: who got a first token, and who finished and left."""
         first: list[Sequence] = []
-        finished: list[Sequence] = []
+        finished, self.leaving = self.leaving, []
         for chunk in plan.chunks:
             if chunk.last:
                 seq = self.running[chunk.request]
@@ -144,7 +151,10 @@ class Scheduler:
         """Preempt from the back until the decoding batch can grow by a token each."""
         preempted: list[int] = []
         while self.manager.decoding and not self.manager.growable(1):
-            preempted.append(self._preempt())
+            if self.held:  # whoever is done already goes before anyone is interrupted
+                self._leave(self.held.pop(), self.leaving)
+            else:
+                preempted.append(self._preempt())
         return preempted
 
     def _preempt(self) -> int:
@@ -219,6 +229,8 @@ class Scheduler:
     def _finish(self, seq: Sequence, finished: list[Sequence]) -> None:
         del self.running[seq.index]
         if self.limits.batching == "static":
+            if seq.joined_tick >= 0:
+                self.manager.rest(seq)
             self.held.append(seq)
         else:
             self._leave(seq, finished)

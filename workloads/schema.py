@@ -9,6 +9,12 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
+def freeze(*columns: Floats | Ints) -> None:
+    """Make the arrays read-only: runs share a trace, so none of them may alter it."""
+    for column in columns:
+        column.setflags(write=False)
+
+
 @dataclass(frozen=True, slots=True)
 class PrefixBlocks:
     """Hash-chained prompt blocks, as public traces publish them.
@@ -20,6 +26,9 @@ class PrefixBlocks:
     block_tokens: int
     offsets: Ints  # (requests + 1,)
     ids: Ints  # (total blocks,)
+
+    def __post_init__(self) -> None:
+        freeze(self.offsets, self.ids)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +45,7 @@ class Provenance:
 class Trace:
     """Requests in order of arrival; equal stamps keep file order.
 
-    arrival_s (n,) float64, seconds, non-decreasing, first request at 0.0 unless sliced otherwise;
+    arrival_s (n,) float64, seconds, non-decreasing, first request at 0.0;
     prompt_tokens (n,) int64 >= 1; output_tokens (n,) int64 >= 1.
     """
 
@@ -46,6 +55,9 @@ class Trace:
     output_tokens: Ints
     provenance: Provenance
     prefix: PrefixBlocks | None = None
+
+    def __post_init__(self) -> None:
+        freeze(self.arrival_s, self.prompt_tokens, self.output_tokens)
 
     def __len__(self) -> int:
         return len(self.arrival_s)

@@ -2,16 +2,21 @@
 
 from typing import Protocol
 
+from sim.cost.constant import Constant
 from sim.plan import StepPlan
 
 
 class StepCost(Protocol):
     """Predicted time of a step, linear in its repetitions."""
 
+    name: str
+    constants: tuple[Constant, ...]
+    """What the prediction rests on, for the report."""
+
     def linear(self, plan: StepPlan) -> tuple[int, int, int]:
         """(first, growth, valid): repetition j of the plan, j < valid, takes first + j * growth.
 
-        Attoseconds, integers. The same step must cost the same however it is reached: asked for
+        Attoseconds, integers; `valid` at most `plan.max_steps`. The same step must cost the same however it is reached: asked for
         the plan of repetition j, the model must answer first + j * growth.
         """
         ...

@@ -48,7 +48,7 @@ class Manager(ABC):
         self.tick = 0
         self.decoding = 0  # sequences that joined
         self.context = 0  # tokens of KV they logically have
-        self.prefilled = 0  # tokens of KV of sequences still prefilling
+        self.prefilled = 0  # tokens of KV of sequences that don't decode (yet, or any more)
 
     # -- questions ---------------------------------------------------------------------------
 
@@ -102,15 +102,19 @@ class Manager(ABC):
         self.tick += steps
         self.context += steps * self.decoding
 
+    def rest(self, seq: Sequence) -> None:
+        """The sequence decodes no more but keeps what it holds. Settles its `stored`."""
+        seq.stored += self.tick - seq.joined_tick
+        seq.joined_tick = -1
+        self.decoding -= 1
+        self.context -= seq.stored
+        self.prefilled += seq.stored
+
     def release(self, seq: Sequence) -> None:
         """Give back all that the sequence holds, and settle its final `stored`."""
-        if seq.joined_tick < 0:
-            self.prefilled -= seq.stored
-        else:
-            seq.stored += self.tick - seq.joined_tick
-            seq.joined_tick = -1
-            self.decoding -= 1
-            self.context -= seq.stored
+        if seq.joined_tick >= 0:
+            self.rest(seq)
+        self.prefilled -= seq.stored
 
     # -- laws --------------------------------------------------------------------------------
 

@@ -84,41 +84,34 @@ class Pages(Manager):
         return min(steps, limit)
 
     def grow(self, steps: int) -> None:
-        cycles, rest = divmod(steps, self.block_size)
-        need = cycles * self.decoding
-        if rest:  # the residues that come due in the next `rest` ticks, going down
-            high = -self.tick % self.block_size + 1
-            low = high - rest
-            if low >= 0:
-                need += sum(self._residues[low:high])
-            else:
-                need += sum(self._residues[:high]) + sum(self._residues[low:])
-        self.free -= need
+        slot = -self.tick % self.block_size
+        if steps == 1:
+            self.free -= self._residues[slot]
+        else:  # the residues that come due in the next ticks, going down
+            cycles, rest = divmod(steps, self.block_size)
+            low, high = slot + 1 - rest, slot + 1
+            need = cycles * self.decoding + sum(self._residues[max(low, 0) : high])
+            if low < 0:
+                need += sum(self._residues[low:])
+            self.free -= need
         super().grow(steps)
 
+    def rest(self, seq: Sequence) -> None:
+        self._residues[(seq.stored - seq.joined_tick) % self.block_size] -= 1
+        super().rest(seq)
+        seq.held = -(-seq.stored // self.block_size)
+
     def release(self, seq: Sequence) -> None:
-        joined = seq.joined_tick
-        if joined >= 0:
-            self._residues[(seq.stored - joined) % self.block_size] -= 1
         super().release(seq)
-        if joined >= 0:
-            self.free += -(-seq.stored // self.block_size)
-        else:
-            self.free += seq.held
+        self.free += seq.held
         seq.held = 0
 
     def memory(self) -> Memory:
-        token = self.pool.token_bytes
-        live = self.context + self.prefilled
-        used = self.blocks - self.free
-        return Memory(
-            live=live * token,
-            reserved=0,
-            internal=(used * self.block_size - live) * token,
-            external=self.pool.capacity_bytes - self.blocks * self.block_bytes,
-            metadata=0,
-            free=self.free * self.block_bytes,
-        )
+        live = (self.context + self.prefilled) * self.pool.token_bytes
+        used = (self.blocks - self.free) * self.block_bytes
+        free = self.free * self.block_bytes
+        remainder = self.pool.capacity_bytes - used - free  # less than a block
+        return Memory(live, 0, used - live, remainder, 0, free)
 
     def check_integrity(self) -> None:
         super().check_integrity()

@@ -36,7 +36,7 @@ class Rings(Slabs):
     def __init__(self, pool: Pool, slots: int) -> None:
         super().__init__(pool, slots, "sliding_window")
         self.kept = SaturatingSum(slots)  # of decoding sequences
-        self.prefill_kept = 0  # of prefilling ones
+        self.prefill_kept = 0  # of the others
 
     def longest(self) -> int:
         return self.pool.max_len
@@ -59,13 +59,14 @@ class Rings(Slabs):
         super().grow(steps)
         self.kept.advance(steps, self.tick)
 
+    def rest(self, seq: Sequence) -> None:
+        super().rest(seq)
+        self.kept.remove(seq.stored, self.tick)
+        self.prefill_kept += min(seq.stored, self.slots)
+
     def release(self, seq: Sequence) -> None:
-        joined = seq.joined_tick >= 0
         super().release(seq)
-        if joined:
-            self.kept.remove(seq.stored, self.tick)
-        else:
-            self.prefill_kept -= min(seq.stored, self.slots)
+        self.prefill_kept -= min(seq.stored, self.slots)
 
     def live_tokens(self) -> int:
         return self.kept.total + self.prefill_kept

@@ -1,0 +1,97 @@
+"""Step time from a datasheet: bytes over bandwidth, operations over peak, a fixed overhead.
+
+The roofline of Williams et al. (CACM 2009), taken apart as an engine runs a step: the dense layers
+over the whole batch, attention of the decoding requests, attention of the prefill chunks, then
+host work. Decode is bound by memory, prefill by arithmetic, and both come out of the same formula.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+
+from sim.cost.constant import Constant
+from sim.hardware import Device
+from sim.model import Model
+from sim.plan import AS_PER_S, StepPlan
+
+
+@dataclass(frozen=True, slots=True)
+class Efficiency:
+    """What real kernels reach of the datasheet, each named with its source."""
+
+    bandwidth: Constant = Constant(
+        "bandwidth_efficiency",
+        0.90,
+        "of peak",
+        "device copy measured on an H200: 4.3 of 4.8 TB/s",
+    )
+    matmul: Constant = Constant(
+        "matmul_efficiency",
+        0.80,
+        "of peak",
+        "bf16 GEMM 8192^3 measured on an H200: 790 of 989 TFLOP/s",
+    )
+    attention: Constant = Constant(
+        "attention_efficiency",
+        0.60,
+        "of peak",
+        "causal prefill attention, Dao, FlashAttention-2 (2023), A100 forward: 60 to 73 %",
+    )
+    overhead: Constant = Constant(
+        "step_overhead",
+        0.001,
+        "s",
+        "scheduling, input preparation and sampling a step; assumed, to be calibrated",
+    )
+
+
+class Roofline:
+    """Cost of steps of one model on one device (or `tp` equal devices)."""
+
+    name = "roofline"
+
+    def __init__(
+        self, model: Model, device: Device, tp: int = 1, efficiency: Efficiency | None = None
+    ) -> None:
+        e = efficiency or Efficiency()
+        self.constants: tuple[Constant, ...] = (e.bandwidth, e.matmul, e.attention, e.overhead)
+        self._byte_as = round(AS_PER_S / (device.bandwidth_bytes_per_s * e.bandwidth.value))
+        self._overhead_as = round(e.overhead.value * AS_PER_S)
+        matmul_flops = device.flops_per_s * e.matmul.value * tp
+        self._token_as = round(model.flops_per_token() / matmul_flops * AS_PER_S)
+        self._sample_as = round(model.flops_per_sample() / matmul_flops * AS_PER_S)
+        self._model = model
+        self._tp = tp
+        self._weights_as = cache(self._weight_time_as) if model.weights.experts else None
+        self._all_weights_as = self._weight_time_as(1)
+        flop_as = AS_PER_S / (device.flops_per_s * e.attention.value * tp)
+        self._pair_as = 0  # a query and a key over all layers that see every key
+        self._windows: list[tuple[int, int]] = []  # window, a pair over its layers
+        for group in model.groups:
+            pair_as = round(model.pair_flops(group) * flop_as)
+            if group.window is None:
+                self._pair_as += pair_as
+            else:
+                self._windows.append((group.window, pair_as))
+
+    def linear(self, plan: StepPlan) -> tuple[int, int, int]:
+        """(first, growth, valid) of the plan in attoseconds; see `StepCost`."""
+        byte_as = self._byte_as
+        tokens = samples = plan.decodes
+        first = self._overhead_as + plan.read_bytes * byte_as
+        for _, start, length, last in plan.chunks:
+            tokens += length
+            samples += last
+            # Each token of a chunk attends to all before it and to itself.
+            pairs = length * start + length * (length + 1) // 2
+            first += pairs * self._pair_as
+            for window, pair_as in self._windows:
+                first += min(pairs, window * length) * pair_as
+        # Matrix products: weights read once, or every token multiplied with every weight.
+        read = self._weights_as(tokens) if self._weights_as else self._all_weights_as
+        arithmetic = tokens * self._token_as + samples * self._sample_as
+        first += read if read > arithmetic else arithmetic
+        return first, plan.read_growth_bytes * byte_as, plan.max_steps
+
+    def _weight_time_as(self, tokens: int) -> int:
+        """Reading the weights that a step of so many tokens needs, on each device its share."""
+        return self._model.weight_read_bytes(tokens) * self._byte_as // self._tp

@@ -1,0 +1,149 @@
+"""Accelerators: memory, bandwidth and arithmetic, each number with its source."""
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from sim.units import BYTES, BYTES_PER_S, FLOPS_PER_S, parse_quantity
+from workloads.errors import InputError
+
+PCIE_4 = 32 * 10**9  # bytes/s of 16 lanes, one direction (PCI-SIG, 16 GT/s)
+PCIE_5 = 64 * 10**9  # 32 GT/s
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One accelerator. Peak figures: what kernels reach is the cost model's concern."""
+
+    name: str
+    memory_bytes: int  # as the driver reports it to programs: less than what the box says
+    bandwidth_bytes_per_s: int  # of device memory
+    flops_per_s: int  # 16-bit dense matmul, accumulating in 32 bits
+    host_bytes_per_s: int  # to host memory, one direction
+    peer_bytes_per_s: int  # to other devices together, one direction
+    source: str  # of the rates
+    memory_source: str
+
+
+def _device(
+    name: str,
+    memory_gib: str,
+    gb_per_s: int,
+    tflop_per_s: float,
+    host: int,
+    peer: int,
+    source: str,
+    memory_source: str,
+) -> Device:
+    memory = parse_quantity(f"{memory_gib}GiB", BYTES, name)
+    rate, flops = gb_per_s * 10**9, int(tflop_per_s * 10**12)
+    return Device(name, memory, rate, flops, host, peer, source, memory_source)
+
+
+REPORTED = "as PyTorch reports it in GiB to two decimals; drivers differ in the last ones"
+
+DEVICES: dict[str, Device] = {
+    device.name: device
+    for device in (
+        _device(
+            "a100-40gb", "39.50", 1555, 312, PCIE_4, 300 * 10**9,
+            "NVIDIA A100 datasheet (SXM 40 GB)", REPORTED,
+        ),
+        _device(
+            "a100-80gb", "79.15", 2039, 312, PCIE_4, 300 * 10**9,
+            "NVIDIA A100 datasheet (SXM 80 GB)", REPORTED,
+        ),
+        _device(
+            "h100", "79.11", 3350, 989.4, PCIE_5, 450 * 10**9,
+            "NVIDIA H100 datasheet (SXM), half the figure with sparsity", REPORTED,
+        ),
+        _device(
+            "h200", "139.72", 4800, 989.4, PCIE_5, 450 * 10**9,
+            "NVIDIA H200 datasheet (SXM), half the figure with sparsity", REPORTED,
+        ),
+        _device(
+            "b200", "178.35", 8000, 2250, PCIE_5, 900 * 10**9,
+            "NVIDIA HGX B200 datasheet per GPU, half the figure with sparsity", REPORTED,
+        ),
+        _device(
+            "l4", "22.03", 300, 121, PCIE_4, PCIE_4,
+            "NVIDIA L4 datasheet, half the figure with sparsity", REPORTED,
+        ),
+        _device(
+            "a10g", "22.06", 600, 70, PCIE_4, PCIE_4,
+            "NVIDIA A10G datasheet", REPORTED,
+        ),
+        _device(
+            "l40s", "44.40", 864, 362, PCIE_4, PCIE_4,
+            "NVIDIA L40S datasheet, dense", REPORTED,
+        ),
+        _device(
+            "rtx-3090", "23.58", 936, 71, PCIE_4, PCIE_4,
+            "NVIDIA GA102 whitepaper (FP16, FP32 accumulate)", "public vLLM log: 23.58 GiB",
+        ),
+        Device(
+            "rtx-4090", 25_250_627_584, 1008 * 10**9, 165_200_000_000_000, PCIE_4, PCIE_4,
+            "NVIDIA Ada whitepaper (FP16, FP32 accumulate)", "public vLLM 0.19 run",
+        ),
+        _device(
+            "rtx-pro-6000", "94.97", 1792, 503.8, PCIE_5, PCIE_5,
+            "NVIDIA RTX Blackwell PRO whitepaper (FP16, FP32 accumulate, dense)", REPORTED,
+        ),
+        _device(
+            "mi300x", "191.98", 5300, 1307.4, PCIE_5, 448 * 10**9,
+            "AMD MI300X datasheet, dense", REPORTED,
+        ),
+    )
+}  # fmt: skip
+
+CUSTOM_UNITS = {
+    "memory": BYTES,
+    "bandwidth": BYTES_PER_S,
+    "flops": FLOPS_PER_S,
+    "host": BYTES_PER_S,
+    "peer": BYTES_PER_S,
+}
+
+
+def find_device(name: str) -> Device:
+    """The device of that name, or one given by numbers with units:
+    `custom:memory=48GiB,bandwidth=1.2TB/s,flops=200TFLOP/s[,host=32GB/s][,peer=300GB/s]`.
+
+    Raises InputError with the closest name, or naming the number at fault.
+    """
+    kind, colon, numbers = name.partition(":")
+    if kind == "custom" and colon:
+        return _custom(name, numbers)
+    if name.lower() in DEVICES:
+        return DEVICES[name.lower()]
+    close = get_close_matches(name.lower(), DEVICES, n=1, cutoff=0.4)
+    hint = f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(DEVICES)}"
+    raise InputError(
+        f"--gpu {name}: no such device; {hint} "
+        "(or custom:memory=48GiB,bandwidth=1.2TB/s,flops=200TFLOP/s)"
+    )
+
+
+def _custom(name: str, numbers: str) -> Device:
+    given = {"host": PCIE_4, "peer": PCIE_4}
+    for part in numbers.split(","):
+        key, equals, value = part.partition("=")
+        if key not in CUSTOM_UNITS or not equals:
+            known = ", ".join(CUSTOM_UNITS)
+            raise InputError(f"--gpu {name}: {part!r}, expected number=value of {known}")
+        given[key] = parse_quantity(value, CUSTOM_UNITS[key], f"--gpu {name}: {key}")
+        if given[key] == 0:
+            raise InputError(f"--gpu {name}: {part}, expected more than 0")
+    for key in CUSTOM_UNITS:
+        if key not in given:
+            unit = list(CUSTOM_UNITS[key])[-1]
+            raise InputError(f"--gpu {name}: {key} is missing, expected such as {key}=1{unit}")
+    return Device(
+        "custom",
+        given["memory"],
+        given["bandwidth"],
+        given["flops"],
+        given["host"],
+        given["peer"],
+        f"--gpu {name}",
+        f"--gpu {name}",
+    )

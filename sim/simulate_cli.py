@@ -1,0 +1,166 @@
+"""`kvtwin simulate`: replay a trace through policies, write run folders and a report."""
+
+import shlex
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from importlib import import_module
+from json import dumps
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from sim.scheduler import Batching
+from workloads.errors import InputError
+
+DEFAULT_POLICIES = ("preallocation", "sliding_window", "paging")
+REPORT_FILE = "report.html"
+
+
+def simulate(
+    trace: str,
+    /,
+    *,
+    model: str,
+    gpu: str,
+    policy: Annotated[list[str] | None, Parameter(negative="")] = None,
+    output: Annotated[Path, Parameter(name=["--output", "-o"])] = Path("out"),
+    request_rate: float | None = None,
+    first: int | None = None,
+    tp: int = 1,
+    max_num_seqs: int = 256,
+    max_num_batched_tokens: int = 2048,
+    max_model_len: int | None = None,
+    batching: Batching = "continuous",
+    gpu_memory_utilization: float = 0.9,
+    kv_cache_memory: str | None = None,
+    horizon: float | None = None,
+    fast_forward: bool = True,
+    report: bool = True,
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Replay a trace through one or more cache policies in simulated time.
+
+    Parameters
+    ----------
+    trace
+        A trace file, or the name of a shipped trace (`kvtwin list traces`).
+    model
+        A preset (`kvtwin list models`) or the path of a Hugging Face config.json.
+    gpu
+        A device (`kvtwin list gpus`), or one by numbers:
+        custom:memory=48GiB,bandwidth=1.2TB/s,flops=200TFLOP/s.
+    policy
+        A cache policy with its options, such as paging:block_size=16; may be repeated. Without
+        it: preallocation, sliding_window and paging.
+    output
+        Folder for one run folder a policy and the report; a folder of earlier runs is replaced.
+    request_rate
+        Rescale arrivals to so many requests a second.
+    first
+        Take only so many requests of the trace.
+    tp
+        GPUs the model is divided over (tensor parallel).
+    max_num_seqs
+        Most requests that run at once.
+    max_num_batched_tokens
+        Most tokens a step computes; longer prompts are prefilled in chunks.
+    max_model_len
+        Longest context, prompt and output together. Default: the model's own.
+    batching
+        "continuous" as vLLM V1 does it, or "static", one whole batch after another.
+    gpu_memory_utilization
+        Share of the device's whole memory that the engine may use.
+    kv_cache_memory
+        Size of the KV cache itself, such as 12GiB, instead of what is left over.
+    horizon
+        Stop after so many simulated seconds; the rest stays unfinished.
+    fast_forward
+        Take all steps of an unchanged batch as one event. Same results, much faster.
+    report
+        Write report.html beside the run folders.
+    json
+        Print metrics as JSON instead of a table.
+    """
+    from sim.run_folder import folder_name, replaced_folder, write_run
+    from sim.simulate import execute, prepare, with_policy
+    from sim.units import parse_bytes
+    from workloads import read_trace
+    from workloads.transform import first as first_requests
+
+    labels = policy or list(DEFAULT_POLICIES)
+    folders = [folder_name(label) for label in labels]
+    if repeated := next((a for a in labels if folders.count(folder_name(a)) > 1), None):
+        raise InputError(f"--policy {repeated}: given twice")
+    requests = read_trace(trace)
+    if first is not None:
+        requests = first_requests(requests, first)
+    setup = prepare(
+        requests,
+        model=model,
+        gpu=gpu,
+        policy=labels[0],
+        tp=tp,
+        request_rate=request_rate,
+        max_num_seqs=max_num_seqs,
+        max_num_batched_tokens=max_num_batched_tokens,
+        max_model_len=max_model_len,
+        batching=batching,
+        gpu_memory_utilization=gpu_memory_utilization,
+        kv_cache_memory_bytes=None
+        if kv_cache_memory is None
+        else parse_bytes(kv_cache_memory, "--kv-cache-memory"),
+        horizon_s=horizon,
+        fast_forward=fast_forward,
+    )
+    setups = [with_policy(setup, label) for label in labels]
+    for each in setups:
+        each.policy.manager(each.pool)  # what can't hold a token fails before anything runs
+    command = shlex.join(["kvtwin", *sys.argv[1:]])
+    metrics: dict[str, list[dict[str, Any]]] = {}
+    with replaced_folder(output) as staged, _progress(len(setups)) as step:
+        for each, folder in zip(setups, folders, strict=True):
+            step(each.label)
+            run = execute(each)
+            (staged / folder).mkdir()
+            metrics[each.label] = write_run(run, staged / folder, command)["metrics"]
+        if report:
+            step("report")
+            build = import_module("reports.build")  # by name: sim stands below reports
+            build.write_report([staged / folder for folder in folders], staged / REPORT_FILE)
+    if json:
+        written = {"output": str(output), "runs": metrics}
+        print(dumps(written, indent=1, allow_nan=False, ensure_ascii=False))
+        return
+    from rich.console import Console
+
+    Console().print(import_module("reports.table").summary_table(metrics))
+    print(f"runs in {output}" + (f", report: {output / REPORT_FILE}" if report else ""))
+
+
+def _progress(runs: int) -> AbstractContextManager[Callable[[str], None]]:
+    """A status line on a terminal's stderr; nothing where there is none."""
+    if not sys.stderr.isatty():
+        return nullcontext(lambda label: None)
+    from rich.console import Console
+
+    return _Status(Console(stderr=True), runs)
+
+
+class _Status(AbstractContextManager[Callable[[str], None]]):
+    def __init__(self, console: Any, runs: int) -> None:
+        self._status = console.status("reading")
+        self._runs = runs
+        self._done = 0
+
+    def __enter__(self) -> Callable[[str], None]:
+        self._status.start()
+        return self._show
+
+    def __exit__(self, *_: object) -> None:
+        self._status.stop()
+
+    def _show(self, label: str) -> None:
+        self._done = min(self._done + 1, self._runs)
+        self._status.update(f"{self._done}/{self._runs} {label}")

@@ -1,0 +1,42 @@
+"""Quantities with their units: GB is 10^9 bytes, GiB is 2^30; nothing is assumed or mixed."""
+
+import re
+from fractions import Fraction
+
+from workloads.errors import InputError
+
+BYTES = {
+    "B": 1,
+    "kB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "TB": 10**12,
+    "KiB": 2**10,
+    "MiB": 2**20,
+    "GiB": 2**30,
+    "TiB": 2**40,
+}
+BYTES_PER_S = {f"{unit}/s": factor for unit, factor in BYTES.items()}
+FLOPS_PER_S = {"GFLOP/s": 10**9, "TFLOP/s": 10**12, "PFLOP/s": 10**15}
+
+_QUANTITY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z/]+)\s*")
+
+
+def parse_quantity(text: str, units: dict[str, int], where: str) -> int:
+    """The quantity in base units, rounded down. Raises InputError starting with `where`."""
+    match = _QUANTITY.fullmatch(text)
+    # case is ignored: no two units of a table differ in case alone
+    factor = {u.lower(): f for u, f in units.items()}.get(match[2].lower()) if match else None
+    if match is None or factor is None:
+        raise InputError(f"{where}={text}: expected a number and a unit of {', '.join(units)}")
+    return int(Fraction(match[1]) * factor)
+
+
+def parse_bytes(text: str, where: str) -> int:
+    """Bytes of `14GB` or `3.81GiB`, rounded down. Raises InputError starting with `where`."""
+    return parse_quantity(text, BYTES, where)
+
+
+def gib(size_bytes: int) -> str:
+    """Bytes in GiB with two decimals, such as `3.81 GiB`."""
+    return f"{size_bytes / 2**30:,.2f} GiB"

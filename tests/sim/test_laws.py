@@ -1,0 +1,172 @@
+"""Laws that hold after every event, on generated traces, for every policy."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sim.driver import run_simulated
+from sim.engine import serve
+from sim.plan import AS_PER_S, Done, Execute, StepPlan
+from sim.policy.base import Pool
+from sim.policy.registry import parse_policy
+from sim.record import UNFINISHED, Recorder
+from sim.scheduler import Limits, Scheduler
+from workloads.schema import Provenance, Trace
+
+POLICIES = (
+    "paging:block_size=1",
+    "paging:block_size=16",
+    "paging:block_size=4,watermark=0.1",
+    "preallocation",
+    "preallocation:max_len=24",
+    "sliding_window:window=8,sinks=2",
+    "sliding_window:window=1,sinks=0",
+)
+TOKEN_BYTES = 10
+
+
+class LinearCost:
+    """Made-up but exact: 1 ms a step, 10 µs a prefilled token, 1 µs a KV byte read."""
+
+    name = "linear"
+    constants = ()
+
+    def linear(self, plan: StepPlan) -> tuple[int, int, int]:
+        tokens = sum(chunk.tokens for chunk in plan.chunks)
+        first = AS_PER_S // 10**3 + tokens * AS_PER_S // 10**5 + plan.read_bytes * AS_PER_S // 10**6
+        return first, plan.read_growth_bytes * AS_PER_S // 10**6, plan.max_steps
+
+
+@st.composite
+def traces(draw: st.DrawFn) -> Trace:
+    """Few requests, arrivals with ties, lengths around the size of the memory."""
+    rows = draw(
+        st.lists(st.tuples(st.integers(0, 8), st.integers(1, 40), st.integers(1, 30)), max_size=12)
+    )
+    gaps, prompts, outputs = (np.array([row[i] for row in rows]) for i in range(3))
+    arrivals = np.cumsum(gaps) * 5e-3 if rows else np.array([])
+    return Trace(
+        "generated",
+        (arrivals - arrivals[0] if rows else arrivals).astype(np.float64),
+        prompts.astype(np.int64),
+        outputs.astype(np.int64),
+        Provenance("generated", len(rows)),
+    )
+
+
+@st.composite
+def limits(draw: st.DrawFn) -> Limits:
+    seqs = draw(st.integers(1, 6))
+    return Limits(
+        seqs,
+        draw(st.integers(seqs, 20)),
+        draw(st.integers(2, 60)),
+        draw(st.sampled_from(["continuous", "static"])),
+    )
+
+
+def scheduler(policy: str, tokens: int, bounds: Limits) -> Scheduler:
+    pool = Pool(tokens * TOKEN_BYTES + 7, TOKEN_BYTES, bounds.max_model_len)
+    return Scheduler(parse_policy(policy).manager(pool), bounds)
+
+
+def departed(recorder: Recorder) -> int:
+    """Requests that were refused or have finished."""
+    status = recorder.log().requests["status"]
+    return int((status != UNFINISHED).sum())
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(trace=traces(), bounds=limits(), slots=st.integers(64, 200), data=st.data())
+def test_bytes_and_requests_are_conserved_after_every_event(
+    policy: str, trace: Trace, bounds: Limits, slots: int, data: st.DataObject
+) -> None:
+    """A driver that stops anywhere a plan allows finds every byte and every request in place."""
+    engine = scheduler(policy, slots, bounds)
+    manager = engine.manager
+    recorder = Recorder(trace, 1e-2)
+    effects = serve(trace, engine, recorder)
+    now = 0
+    effect = next(effects, None)
+    while effect is not None:
+        manager.check_integrity()
+        if isinstance(effect, Execute):
+            plan = effect.plan
+            assert plan.decodes + sum(chunk.tokens for chunk in plan.chunks) > 0
+            if bounds.batching == "continuous":
+                assert plan.decodes + sum(c.tokens for c in plan.chunks) <= (
+                    bounds.max_num_batched_tokens
+                )
+            assert len(engine.running) <= bounds.max_num_seqs
+            steps = data.draw(st.integers(1, plan.max_steps))
+            now += steps * AS_PER_S // 10**3
+            done = Done(now, steps, AS_PER_S // 10**3, 0)
+        else:
+            now = effect.until_as
+            done = Done(now)
+        try:
+            effect = effects.send(done)
+        except StopIteration:
+            effect = None
+        left = departed(recorder)
+        received = int((np.round(trace.arrival_s * 1e9) * 10**9 <= now).sum())
+        assert left + len(engine.inside()) == received
+    assert departed(recorder) == len(trace)  # without a horizon everyone leaves
+    memory = manager.memory()
+    assert memory.free + memory.external == manager.pool.capacity_bytes
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(trace=traces(), bounds=limits(), slots=st.integers(64, 200))
+def test_fast_forward_changes_nothing(
+    policy: str, trace: Trace, bounds: Limits, slots: int
+) -> None:
+    """Many steps as one event end at the same attosecond, with the same samples and records."""
+    logs = []
+    for fast_forward in (True, False):
+        engine = scheduler(policy, slots, bounds)
+        recorder = Recorder(trace, 1e-2)
+        run_simulated(serve(trace, engine, recorder), LinearCost(), fast_forward)
+        logs.append(recorder.log())
+    fast, single = logs
+    assert fast.end_s == single.end_s
+    for table in ("requests", "timeline"):
+        for name, column in getattr(fast, table).items():
+            np.testing.assert_array_equal(column, getattr(single, table)[name], err_msg=name)
+    steps = fast.steps
+    assert steps["steps"].sum() == len(single.steps["steps"])
+    # Each single step is found again in the event that covered it.
+    event = np.repeat(np.arange(len(steps["steps"])), steps["steps"])
+    within = np.arange(len(event)) - np.repeat(steps["step"], steps["steps"])
+    for name, growth in (("context_tokens", steps["decodes"]), ("decodes", 0)):
+        grown = steps[name][event] + within * (np.zeros_like(steps["decodes"]) + growth)[event]
+        np.testing.assert_array_equal(grown, single.steps[name])
+    rebuilt = steps["first_step_s"][event] + within * steps["step_growth_s"][event]
+    np.testing.assert_allclose(rebuilt, single.steps["first_step_s"], rtol=1e-12)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(trace=traces(), bounds=limits(), slots=st.integers(64, 200))
+def test_every_request_gets_what_it_can(
+    policy: str, trace: Trace, bounds: Limits, slots: int
+) -> None:
+    """Refused, truncated or served whole: told by its lengths alone, whatever the load."""
+    engine = scheduler(policy, slots, bounds)
+    recorder = Recorder(trace, 1e-2)
+    run_simulated(serve(trace, engine, recorder), LinearCost())
+    longest = min(bounds.max_model_len, engine.manager.longest() + 1)
+    requests = recorder.log().requests
+    for prompt, asked, got, status in zip(
+        trace.prompt_tokens,
+        trace.output_tokens,
+        requests["generated_tokens"],
+        requests["status"],
+        strict=True,
+    ):
+        room = max(0, longest - prompt)
+        assert got == min(asked, room)
+        assert status == (2 if room == 0 else 1 if room < asked else 0)

@@ -1,0 +1,124 @@
+"""The `traces` command: what ships, what is in a trace, and drawing a new one."""
+
+import math
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from workloads.errors import InputError
+
+app = App(name="traces", help="List, describe and generate request traces.")
+
+AsJson = Annotated[bool, Parameter(name="--json", negative="")]
+
+
+@app.command(name="list")
+def list_traces(*, as_json: AsJson = False) -> None:
+    """List the traces that ship with the package, by the names other commands take.
+
+    Parameters
+    ----------
+    as_json
+        Print JSON instead of a table.
+    """
+    from workloads.catalog import SHIPPED
+    from workloads.show import print_catalog, print_json
+
+    if as_json:
+        fields = ("name", "format", "licence", "description", "file")
+        print_json([{field: getattr(entry, field) for field in fields} for entry in SHIPPED])
+    else:
+        print_catalog(SHIPPED)
+
+
+@app.command
+def describe(
+    trace: str,
+    /,
+    *,
+    format: str | None = None,
+    block_tokens: int | None = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print a trace's rows, span, rate, lengths, and what was dropped on reading it.
+
+    Parameters
+    ----------
+    trace
+        A file (CSV, JSON Lines or Parquet; plain, gzip or zstd) or the name of a shipped trace.
+    format
+        The file's format, where its columns shouldn't decide.
+    block_tokens
+        Tokens in a prefix block, where the file departs from its format.
+    as_json
+        Print JSON instead of tables.
+    """
+    from dataclasses import asdict
+
+    from workloads.describe import DEFINITIONS
+    from workloads.describe import describe as facts
+    from workloads.read import read_any
+    from workloads.show import print_description, print_json
+
+    description = facts(read_any(trace, format=format, block_tokens=block_tokens))
+    if as_json:
+        print_json(asdict(description) | {"definitions": DEFINITIONS})
+    else:
+        print_description(description)
+
+
+@app.command
+def generate(
+    *,
+    requests: int,
+    request_rate: float | None = None,
+    out: Annotated[Path, Parameter(name=["--out", "-o"])],
+    seed: int = 0,
+    arrivals: str = "poisson",
+    prompt: Annotated[str | None, Parameter(name=["--prompt", "--prompt-tokens"])] = None,
+    output_tokens: str | None = None,
+    lengths: str | None = None,
+) -> None:
+    """Draw a trace and write it; the same options give the same bytes.
+
+    Parameters
+    ----------
+    requests
+        Number of requests.
+    request_rate
+        Mean requests per second; `inf` sends all at once.
+    out
+        The file to write: .csv, .jsonl or .parquet.
+    seed
+        Seed of the generator.
+    arrivals
+        poisson, gamma:cv=3, constant or all-at-once.
+    prompt
+        Prompt lengths: 1024, uniform:low=1,high=100, lognormal:mean=1000,cv=1.2 (or sigma=1).
+        Default: 1024.
+    output_tokens
+        Output lengths, written as for --prompt. Default: 128.
+    lengths
+        A trace, or a file of lengths, to draw prompts and outputs from in pairs.
+    """
+    from workloads.read import read_lengths
+    from workloads.synthetic import generate as draw
+    from workloads.write import write_trace
+
+    if request_rate is None:
+        if arrivals != "all-at-once":
+            raise InputError(f"--arrivals {arrivals} needs --request-rate, in requests/s")
+        request_rate = math.inf
+    if lengths is not None and (prompt is not None or output_tokens is not None):
+        raise InputError("--lengths draws both lengths, expected no --prompt or --output-tokens")
+    trace = draw(
+        requests,
+        request_rate,
+        arrivals=arrivals,
+        prompt=prompt or "1024",
+        output=output_tokens or "128",
+        lengths=None if lengths is None else read_lengths(lengths),
+        seed=seed,
+    )
+    write_trace(trace, out)

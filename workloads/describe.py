@@ -1,0 +1,99 @@
+"""What is in a trace, in numbers."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from workloads import prefix as prefix_blocks
+from workloads.read import Lengths
+from workloads.schema import Ints, PrefixBlocks, Provenance, Trace
+from workloads.transform import mean_rate
+
+DEFINITIONS = {
+    "request_rate": "requests / span, in requests/s",
+    "inter_arrival_cv": "population standard deviation of the gaps / their mean",
+    "percentiles": "interpolated linearly between the two nearest values",
+    "repeated": "blocks an unlimited cache would hold on arrival / all blocks, in order of arrival",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TokenStats:
+    """One column of lengths, in tokens."""
+
+    p50: float
+    p90: float
+    p99: float
+    mean: float
+    min: int
+    max: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class PrefixStats:
+    """How much of the prompts is shared: the bound of what prefix caching can save."""
+
+    block_tokens: int
+    blocks: int
+    unique_blocks: int
+    repeated: float
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """A trace's facts; see DEFINITIONS. None where a fact doesn't exist, such as a rate of ties."""
+
+    name: str
+    requests: int
+    span_s: float | None
+    request_rate: float | None
+    inter_arrival_cv: float | None
+    prompt_tokens: TokenStats
+    output_tokens: TokenStats
+    prefix: PrefixStats | None
+    provenance: Provenance
+
+
+def describe(trace: Trace | Lengths) -> Description:
+    """The facts of a trace, or of lengths alone, which have no span, rate and prefixes."""
+    lengths = Description(
+        name=trace.name,
+        requests=len(trace),
+        span_s=None,
+        request_rate=None,
+        inter_arrival_cv=None,
+        prompt_tokens=_token_stats(trace.prompt_tokens),
+        output_tokens=_token_stats(trace.output_tokens),
+        prefix=None,
+        provenance=trace.provenance,
+    )
+    if isinstance(trace, Lengths):
+        return lengths
+    return replace(
+        lengths,
+        span_s=float(trace.arrival_s[-1]),
+        request_rate=mean_rate(trace),
+        inter_arrival_cv=_inter_arrival_cv(trace),
+        prefix=None if trace.prefix is None else _prefix_stats(trace.prefix),
+    )
+
+
+def _inter_arrival_cv(trace: Trace) -> float | None:
+    gaps = np.diff(trace.arrival_s)
+    return float(gaps.std() / gaps.mean()) if len(gaps) and gaps.any() else None
+
+
+def _token_stats(tokens: Ints) -> TokenStats:
+    p50, p90, p99 = (float(value) for value in np.percentile(tokens, (50, 90, 99)))
+    low, high, total = int(tokens.min()), int(tokens.max()), int(tokens.sum())
+    return TokenStats(p50, p90, p99, total / len(tokens), low, high, total)
+
+
+def _prefix_stats(prefix: PrefixBlocks) -> PrefixStats:
+    return PrefixStats(
+        block_tokens=prefix.block_tokens,
+        blocks=len(prefix.ids),
+        unique_blocks=prefix_blocks.unique_blocks(prefix),
+        repeated=float(prefix_blocks.seen_before(prefix).sum() / len(prefix.ids)),
+    )

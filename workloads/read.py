@@ -1,0 +1,140 @@
+"""Any trace, by path or by the name of a shipped one, as requests."""
+
+from dataclasses import dataclass
+from os import PathLike, fspath
+from pathlib import Path
+
+import numpy as np
+
+from workloads import prefix as prefix_blocks
+from workloads.catalog import SHIPPED, shipped
+from workloads.errors import InputError
+from workloads.readers import detect, fault, table
+from workloads.readers.format import Selection
+from workloads.readers.source import explained, open_source
+from workloads.schema import Ints, Provenance, Trace, freeze
+
+
+@dataclass(frozen=True, slots=True)
+class Lengths:
+    """Pairs of prompt and output length (n,), n >= 1, both >= 1 token, in file order."""
+
+    name: str
+    prompt_tokens: Ints
+    output_tokens: Ints
+    provenance: Provenance
+
+    def __post_init__(self) -> None:
+        freeze(self.prompt_tokens, self.output_tokens)
+
+    def __len__(self) -> int:
+        return len(self.prompt_tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """What a file held: its columns, which rows are kept (in file order), and what was dropped."""
+
+    name: str
+    label: str
+    selection: Selection
+    columns: table.Columns
+    kept: Ints  # (m,) row numbers, m >= 1
+    dropped: dict[str, int]
+
+
+def read_trace(
+    path_or_name: str | PathLike[str],
+    *,
+    format: str | None = None,
+    block_tokens: int | None = None,
+) -> Trace:
+    """Read a trace: a shipped one by name, or a CSV, JSON Lines or Parquet file.
+
+    The format is told by the file's columns, gzip and zstd by its first bytes; `format` names one
+    outright. `block_tokens` replaces the size of a prefix block where a file departs from its
+    format's. Requests without output tokens are dropped and counted in the provenance, as are
+    the failed requests some formats publish; rows out of order are sorted, ties keep file order;
+    the first kept request is at 0.0 s. Raises InputError, naming file, line and field.
+    """
+    trace = read_any(path_or_name, format=format, block_tokens=block_tokens)
+    if isinstance(trace, Lengths):
+        raise InputError(
+            f"{trace.provenance.source}: has lengths but no arrival times, expected a trace;"
+            " `traces generate --lengths` draws requests from it"
+        )
+    return trace
+
+
+def read_lengths(path_or_name: str | PathLike[str], *, format: str | None = None) -> Lengths:
+    """Read only the lengths, of a trace or of a file that has no arrivals. Drops as read_trace."""
+    return _lengths(_read(path_or_name, format, None))
+
+
+def read_any(
+    path_or_name: str | PathLike[str],
+    *,
+    format: str | None = None,
+    block_tokens: int | None = None,
+) -> Trace | Lengths:
+    """Read as read_trace does, or only lengths where the file has no arrivals."""
+    rows = _read(path_or_name, format, block_tokens)
+    columns, selection = rows.columns, rows.selection
+    if selection.arrival is None or columns.arrival is None:
+        return _lengths(rows)
+    arrival = columns.arrival[rows.kept]
+    order = rows.kept
+    notes: tuple[str, ...] = ()
+    latest = np.maximum.accumulate(arrival)
+    if late := int((arrival < latest).sum()):
+        by_arrival = np.argsort(arrival, kind="stable")
+        arrival, order = arrival[by_arrival], rows.kept[by_arrival]
+        notes = (f"sorted by arrival: {late} rows were out of order",)
+    return Trace(
+        name=rows.name,
+        arrival_s=table.seconds_from_first(arrival, selection.arrival.unit),
+        prompt_tokens=columns.prompt[order],
+        output_tokens=columns.output[order],
+        provenance=Provenance(rows.label, len(columns.prompt), rows.dropped, notes),
+        prefix=None if columns.prefix is None else prefix_blocks.pick(columns.prefix, order),
+    )
+
+
+def _lengths(rows: _Rows) -> Lengths:
+    return Lengths(
+        name=rows.name,
+        prompt_tokens=rows.columns.prompt[rows.kept],
+        output_tokens=rows.columns.output[rows.kept],
+        provenance=Provenance(rows.label, len(rows.columns.prompt), rows.dropped),
+    )
+
+
+def _read(path_or_name: str | PathLike[str], format: str | None, block_tokens: int | None) -> _Rows:
+    label = fspath(path_or_name)
+    entry = shipped(label)
+    path = Path(label) if entry is None else entry.path
+    if entry is None and not path.exists():
+        names = ", ".join(known.name for known in SHIPPED)
+        raise InputError(f"{label}: no such file, nor a shipped trace; those are: {names}")
+    source = open_source(path, label)
+    selection = detect.select(source, detect.choose(source, format), block_tokens)
+    try:
+        with explained(label):
+            columns = table.load(source, selection)
+    except table.Rejected as rejected:
+        raise fault.locate(source, selection, str(rejected)) from None
+    if len(columns.prompt) == 0:
+        raise InputError(f"{label}: has no rows, expected at least one request")
+    no_prompt = columns.prompt == 0
+    no_output = (columns.output == 0) & ~no_prompt
+    reasons = {
+        "failed request: zero prompt tokens": int(no_prompt.sum()),
+        "zero output tokens": int(no_output.sum()),
+    }
+    dropped = {reason: count for reason, count in reasons.items() if count}
+    kept = np.flatnonzero(~(no_prompt | no_output))
+    if len(kept) == 0:
+        listed = ", ".join(f"{count} {reason}" for reason, count in dropped.items())
+        raise InputError(f"{label}: no usable request among {len(no_prompt)} rows: {listed}")
+    name = path.name.split(".")[0] if entry is None else entry.name
+    return _Rows(name, label, selection, columns, kept, dropped)

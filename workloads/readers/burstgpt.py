@@ -1,0 +1,11 @@
+"""BurstGPT v1 to v3: by column name, since v3 inserts columns; failed requests are in the file."""
+
+from workloads.readers.format import Arrival, TraceFormat
+
+FORMAT = TraceFormat(
+    name="burstgpt",
+    arrival=Arrival("Timestamp", "s"),
+    prompt="Request tokens",
+    output="Response tokens",
+    failed_rows=True,
+)

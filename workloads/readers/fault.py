@@ -1,0 +1,215 @@
+"""The careful path: walks a rejected file row by row to name the first fault."""
+
+import csv
+import json
+import math
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from workloads.errors import InputError
+from workloads.readers.format import Selection
+from workloads.readers.source import Source, explained
+from workloads.readers.stamps import has_offset, is_stamp
+
+_WHOLE = re.compile(r"-?\d{1,99}", re.ASCII)
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_INT64_END = 1 << 63
+_ROWS_A_BATCH = 65_536
+_LONGEST_FIELD = 1 << 30
+
+Row = Mapping[str, Any]
+# A check raises ValueError("<field> is <value>, expected ..."), as it sees rows in file order.
+Check = Callable[[str, Row], object]
+
+
+class _Cell(str):
+    """A CSV field: text that may stand for a number. In other kinds text never does."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return repr(str(self))
+
+
+def locate(source: Source, selection: Selection, reason: str) -> InputError:
+    """The error to raise for a file that the fast path refused with `reason`."""
+    checks = _checks(selection)
+    rows = 0
+    with explained(source.label):
+        for where, row in _ROWS[source.kind](source, selection):
+            if isinstance(row, str):
+                return InputError(f"{source.label}: {where}: {row}")
+            rows += 1
+            for check in checks:
+                try:
+                    check(where, row)
+                except ValueError as error:
+                    return InputError(f"{source.label}: {where}: {error}")
+    if rows == 0:
+        return InputError(f"{source.label}: has no rows, expected at least one request")
+    return InputError(f"{source.label}: cannot be read: {reason or 'unexpected column types'}")
+
+
+def _csv_rows(source: Source, selection: Selection) -> Iterator[tuple[str, Row | str]]:
+    header = source.columns
+    # A prompt's blocks are one field; the default limit of 131,072 characters is too short.
+    csv.field_size_limit(_LONGEST_FIELD)
+    with source.text() as text:
+        reader = csv.reader(text)
+        next(row for row in reader if row)
+        for fields in reader:
+            if not fields:
+                continue
+            where = f"line {reader.line_num}"
+            if len(fields) != len(header):
+                yield where, f"has {len(fields)} fields, expected {len(header)} as in the header"
+                return
+            # An empty field is what other kinds call null.
+            row: dict[str, Any] = {
+                name: _Cell(value) if value else None
+                for name, value in zip(header, fields, strict=True)
+            }
+            if selection.hash_ids is not None and row[selection.hash_ids] is not None:
+                row[selection.hash_ids] = [*map(_Cell, row[selection.hash_ids].split(" "))]
+            yield where, row
+
+
+def _jsonl_rows(source: Source, selection: Selection) -> Iterator[tuple[str, Row | str]]:
+    with source.text() as text:
+        for number, line in enumerate(text, start=1):
+            if not line.strip():
+                continue
+            where = f"line {number}"
+            try:
+                row = json.loads(line)
+            except json.JSONDecodeError as error:
+                yield where, f"not JSON: {error.msg} at column {error.colno}"
+                return
+            except ValueError as error:  # a number of too many digits
+                yield where, f"not JSON: {error}"
+                return
+            if not isinstance(row, dict):
+                yield where, f"is {_shown(row)}, expected a JSON object"
+                return
+            yield where, row
+
+
+def _parquet_rows(source: Source, selection: Selection) -> Iterator[tuple[str, Row | str]]:
+    number = 0
+    for batch in source.parquet().iter_batches(_ROWS_A_BATCH, columns=selection.columns):
+        for row in batch.to_pylist():
+            number += 1
+            yield f"row {number}", row
+
+
+_ROWS = {"csv": _csv_rows, "jsonl": _jsonl_rows, "parquet": _parquet_rows}
+
+
+def _checks(selection: Selection) -> list[Check]:
+    checks: list[Check] = []
+    if selection.arrival is not None:
+        column = selection.arrival.column
+        match selection.arrival.unit:
+            case "stamp":
+                checks.append(_stamp_check(column))
+            case "ns":
+                checks.append(lambda _, row: _whole(column, row.get(column), 0))
+            case _:
+                checks.append(lambda _, row: _finite(column, row.get(column)))
+    prompt_from = 0 if selection.failed_rows else 1
+    checks.append(lambda _, row: _whole(selection.prompt, row.get(selection.prompt), prompt_from))
+    checks.append(lambda _, row: _whole(selection.output, row.get(selection.output), 0))
+    if selection.hash_ids is not None:
+        checks.append(_blocks_check(selection.hash_ids, selection))
+    return checks
+
+
+def _stamp_check(column: str) -> Check:
+    first: tuple[str, bool] | None = None
+
+    def check(where: str, row: Row) -> None:
+        nonlocal first
+        stamp = row.get(column)
+        if isinstance(stamp, datetime):
+            return
+        if not isinstance(stamp, str) or not is_stamp(stamp.strip()):
+            raise ValueError(
+                f"{column} is {_shown(stamp)}, expected a time like 2023-11-16 18:17:03.9799600"
+            )
+        zoned = has_offset(stamp)
+        first = first or (where, zoned)
+        if zoned != first[1]:
+            with_or_without = ("without", "with") if zoned else ("with", "without")
+            raise ValueError(
+                f"mixed clocks: {column} is {_shown(stamp)}, {with_or_without[1]} a UTC offset,"
+                f" expected one {with_or_without[0]}, as on {first[0]}"
+            )
+
+    return check
+
+
+def _blocks_check(column: str, selection: Selection) -> Check:
+    first: tuple[str, int] | None = None
+
+    def check(where: str, row: Row) -> None:
+        nonlocal first
+        block_tokens = selection.block_tokens
+        if selection.block_column is not None:
+            block_tokens = _whole(selection.block_column, row.get(selection.block_column), 1)
+            first = first or (where, block_tokens)
+            if block_tokens != first[1]:
+                raise ValueError(
+                    f"{selection.block_column} is {block_tokens}, expected {first[1]},"
+                    f" as on {first[0]}"
+                )
+        assert block_tokens is not None
+        ids = row.get(column)
+        if not isinstance(ids, list):
+            raise ValueError(f"{column} is {_shown(ids)}, expected a list of whole numbers")
+        for value in ids:
+            _whole(column, value, None)
+        prompt = _whole(selection.prompt, row.get(selection.prompt), 0)
+        expected = -(-prompt // block_tokens)
+        if len(ids) != expected:
+            raise ValueError(
+                f"{column} has {len(ids)} ids, expected {expected}:"
+                f" {prompt} prompt tokens in blocks of {block_tokens}"
+            )
+
+    return check
+
+
+def _whole(column: str, value: Any, least: int | None) -> int:
+    expected = "a whole number" + ("" if least is None else f" >= {least}")
+    number: int | None = None
+    if isinstance(value, _Cell) and _WHOLE.fullmatch(value.strip()):
+        number = int(value)
+    elif isinstance(value, int) and not isinstance(value, bool):
+        number = value
+    if number is None or not -_INT64_END <= number < _INT64_END:
+        raise ValueError(f"{column} is {_shown(value)}, expected {expected}")
+    if least is not None and number < least:
+        raise ValueError(f"{column} is {number}, expected {expected}")
+    return number
+
+
+def _finite(column: str, value: Any) -> None:
+    number = math.nan
+    if isinstance(value, _Cell):
+        if _NUMBER.fullmatch(value.strip()):
+            number = float(value)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        # Unlike arithmetic, comparing an integer beyond every float with one doesn't overflow.
+        number = float(value) if abs(value) <= sys.float_info.max else math.nan
+    if not 0 <= number < math.inf:
+        raise ValueError(f"{column} is {_shown(value)}, expected a finite number >= 0")
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "missing"
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,67 @@
+"""How a trace format is declared: which columns it has and what they mean."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Unit = Literal["stamp", "s", "ms", "ns"]
+
+TICKS_PER_SECOND: dict[Unit, float] = {"stamp": 1e9, "s": 1.0, "ms": 1e3, "ns": 1e9}
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """The column of arrival times. `stamp` is a calendar time, with or without a UTC offset."""
+
+    column: str
+    unit: Unit
+
+
+@dataclass(frozen=True, slots=True)
+class TraceFormat:
+    """A format, told from others by the columns a file has, never by the file's name.
+
+    arrival is None where a format has lengths only. hash_ids names an optional column of prefix
+    blocks; block_tokens is their size in tokens, or the name of the column that states it. marks
+    are columns that are not read but must be present. failed_rows says that the format also
+    publishes failed requests, whose prompt may be empty: they are dropped and counted.
+    """
+
+    name: str
+    prompt: str
+    output: str
+    arrival: Arrival | None
+    hash_ids: str | None = None
+    block_tokens: int | str | None = None
+    marks: tuple[str, ...] = ()
+    failed_rows: bool = False
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """Columns a file must have to be of this format."""
+        arrival = () if self.arrival is None else (self.arrival.column,)
+        return (*self.marks, *arrival, self.prompt, self.output)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The columns one read needs from one file: column names by role, absent ones None."""
+
+    arrival: Arrival | None
+    prompt: str
+    output: str
+    hash_ids: str | None
+    block_column: str | None
+    block_tokens: int | None
+    failed_rows: bool
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns to load."""
+        names = [
+            self.arrival.column if self.arrival else None,
+            self.prompt,
+            self.output,
+            self.hash_ids,
+            self.block_column,
+        ]
+        return [name for name in names if name is not None]

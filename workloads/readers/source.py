@@ -1,0 +1,123 @@
+"""A trace file as found: its compression, its kind and its columns, all told by its content."""
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from workloads.errors import InputError
+
+Kind = Literal["csv", "jsonl", "parquet"]
+
+_CODECS = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
+_HEAD_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A readable file. `label` is what messages call it; `columns` are in file order."""
+
+    path: Path
+    label: str
+    kind: Kind
+    codec: str | None
+    columns: tuple[str, ...]
+
+    def stream(self) -> Any:
+        """A new pyarrow stream of the decompressed bytes."""
+        return _stream(self.path, self.codec)
+
+    def text(self) -> io.TextIOWrapper:
+        """A new stream of the decompressed text, without its byte order mark."""
+        return _text(self.path, self.codec)
+
+    def parquet(self) -> Any:
+        """The file as a pyarrow ParquetFile."""
+        return _parquet(self.path, self.codec)
+
+
+def open_source(path: Path, label: str) -> Source:
+    """Look at a file's head. Raises InputError where it can't be a table of any known kind."""
+    with explained(label):
+        codec = _codec(path)
+        with _stream(path, codec) as stream:
+            head = bytes(stream.read(_HEAD_BYTES))
+        kind = _kind(head, label)
+        if kind == "parquet":
+            return Source(path, label, kind, codec, tuple(_parquet(path, codec).schema_arrow.names))
+        with _text(path, codec) as text:
+            first = next(line for line in text if line.strip())
+        columns = _keys(first, label) if kind == "jsonl" else next(csv.reader([first]), [])
+        return Source(path, label, kind, codec, tuple(columns))
+
+
+@contextmanager
+def explained(label: str) -> Iterator[None]:
+    """Turn what an unreadable file raises into an InputError that names it."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except FileNotFoundError:
+        raise InputError(f"{label}: no such file") from None
+    except IsADirectoryError:
+        raise InputError(f"{label}: is a directory, expected a file") from None
+    except PermissionError:
+        raise InputError(f"{label}: no permission to read it") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{label}: is not UTF-8 text ({error.reason})") from None
+    except (OSError, csv.Error, pa.ArrowException) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"{label}: damaged or unreadable: {reason}") from None
+
+
+def _codec(path: Path) -> str | None:
+    with path.open("rb") as raw:
+        magic = raw.read(4)
+    return next((codec for mark, codec in _CODECS.items() if magic.startswith(mark)), None)
+
+
+def _kind(head: bytes, label: str) -> Kind:
+    if head.startswith(b"PAR1"):
+        return "parquet"
+    if b"\0" in head:
+        raise InputError(f"{label}: neither text nor Parquet, expected CSV, JSON Lines or Parquet")
+    start = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
+    if not start:
+        raise InputError(f"{label}: is empty, expected a trace")
+    if start == b"[":
+        raise InputError(f"{label}: is one JSON array, expected JSON Lines: one object a line")
+    return "jsonl" if start == b"{" else "csv"
+
+
+def _keys(line: str, label: str) -> list[str]:
+    try:
+        return list(json.loads(line))
+    except ValueError as error:
+        raise InputError(
+            f"{label}: line 1: not a JSON object ({error}), expected one object a line"
+        ) from None
+
+
+def _stream(path: Path, codec: str | None) -> Any:
+    import pyarrow as pa
+
+    return pa.input_stream(str(path), compression=codec)
+
+
+def _text(path: Path, codec: str | None) -> io.TextIOWrapper:
+    return io.TextIOWrapper(_stream(path, codec), encoding="utf-8-sig", newline="")
+
+
+def _parquet(path: Path, codec: str | None) -> Any:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if codec is None:
+        return pq.ParquetFile(path)
+    with _stream(path, codec) as stream:
+        return pq.ParquetFile(pa.BufferReader(stream.read()))

@@ -1,0 +1,180 @@
+"""The fast path: loads a file's columns with pyarrow, typed, and checks them whole.
+
+It says only that something is wrong; `fault` then says where.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from workloads.readers.format import TICKS_PER_SECOND, Selection, Unit
+from workloads.readers.source import Source
+from workloads.readers.stamps import has_offset
+from workloads.schema import Floats, Ints, PrefixBlocks
+
+_JSON_BLOCK_BYTES = 16 << 20  # one line must fit: long prompts list thousands of blocks
+
+
+class Rejected(Exception):
+    """Some row is not what the format says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Checked rows in file order. arrival (n,) in the format's own unit, None without arrivals."""
+
+    arrival: Ints | Floats | None
+    prompt: Ints  # (n,) >= 1, or >= 0 where the format publishes failed rows
+    output: Ints  # (n,) >= 0
+    prefix: PrefixBlocks | None
+
+
+def load(source: Source, selection: Selection) -> Columns:
+    """Read and check all rows. Raises Rejected where any value is missing, wrong or impossible."""
+    import pyarrow as pa
+
+    try:
+        table = _LOADERS[source.kind](source, selection)
+        for column in table.columns:
+            _require(column.null_count == 0)
+        prompt, output = (_tokens(table[name]) for name in (selection.prompt, selection.output))
+        _require(bool((prompt >= (0 if selection.failed_rows else 1)).all()))
+        _require(bool((output >= 0).all()))
+        arrival = None
+        if selection.arrival is not None:
+            arrival = _arrival(table[selection.arrival.column], selection.arrival.unit)
+        return Columns(arrival, prompt, output, _prefix(table, selection, prompt))
+    except pa.ArrowException as error:
+        raise Rejected(str(error).splitlines()[0]) from error
+
+
+def seconds_from_first(arrival: Ints | Floats, unit: Unit) -> Floats:
+    """Arrivals (n,), non-decreasing, as seconds since the first.
+
+    The difference is taken in the file's own unit, whole numbers as integers, so that the only
+    rounding is that of the one division.
+    """
+    return np.asarray((arrival - arrival[0]) / TICKS_PER_SECOND[unit], dtype=np.float64)
+
+
+def _require(condition: bool) -> None:
+    if not condition:
+        raise Rejected
+
+
+def _csv(source: Source, selection: Selection) -> Any:
+    import pyarrow as pa
+    from pyarrow import csv
+
+    types = _types(selection)
+    if selection.hash_ids is not None:
+        types[selection.hash_ids] = pa.string()
+    with source.stream() as stream:
+        return csv.read_csv(
+            stream,
+            convert_options=csv.ConvertOptions(
+                include_columns=selection.columns, column_types=types
+            ),
+        )
+
+
+def _jsonl(source: Source, selection: Selection) -> Any:
+    import pyarrow as pa
+    from pyarrow import json
+
+    with source.stream() as stream:
+        return json.read_json(
+            stream,
+            read_options=json.ReadOptions(block_size=_JSON_BLOCK_BYTES),
+            parse_options=json.ParseOptions(
+                explicit_schema=pa.schema(list(_types(selection).items())),
+                unexpected_field_behavior="ignore",
+            ),
+        )
+
+
+def _parquet(source: Source, selection: Selection) -> Any:
+    return source.parquet().read(columns=selection.columns)
+
+
+_LOADERS = {"csv": _csv, "jsonl": _jsonl, "parquet": _parquet}
+
+
+def _types(selection: Selection) -> dict[str, Any]:
+    import pyarrow as pa
+
+    arrival_types = {"stamp": pa.string(), "s": pa.float64(), "ms": pa.float64(), "ns": pa.int64()}
+    types = {selection.prompt: pa.int64(), selection.output: pa.int64()}
+    if selection.arrival is not None:
+        types[selection.arrival.column] = arrival_types[selection.arrival.unit]
+    if selection.hash_ids is not None:
+        types[selection.hash_ids] = pa.list_(pa.int64())
+    if selection.block_column is not None:
+        types[selection.block_column] = pa.int64()
+    return types
+
+
+def _floats(column: Any) -> Floats:
+    return np.concatenate([np.empty(0), *map(_view, column.chunks)])
+
+
+def _integers(column: Any) -> Ints:
+    return np.concatenate([np.empty(0, np.int64), *map(_view, column.chunks)])
+
+
+def _view(chunk: Any) -> Any:
+    # Arrow's own to_numpy imports pandas, which takes longer than reading most traces.
+    return np.from_dlpack(chunk)
+
+
+def _tokens(column: Any) -> Ints:
+    import pyarrow as pa
+
+    _require(pa.types.is_integer(column.type))
+    return _integers(column.cast(pa.int64()))
+
+
+def _arrival(column: Any, unit: Unit) -> Ints | Floats:
+    import pyarrow as pa
+
+    if unit == "stamp":
+        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+            # Arrow refuses a mix: a type with a zone needs an offset, one without forbids it.
+            zone = "UTC" if len(column) and has_offset(column[0].as_py()) else None
+            column = column.cast(pa.timestamp("ns", zone))
+        _require(pa.types.is_timestamp(column.type))
+        zone = column.type.tz
+        return _integers(column.cast(pa.timestamp("ns", zone)).cast(pa.int64()))
+    if unit == "ns":
+        nanoseconds = _tokens(column)
+        _require(bool((nanoseconds >= 0).all()))
+        return nanoseconds
+    _require(pa.types.is_integer(column.type) or pa.types.is_floating(column.type))
+    values = _floats(column.cast(pa.float64()))
+    _require(bool((np.isfinite(values) & (values >= 0)).all()))
+    return values
+
+
+def _prefix(table: Any, selection: Selection, prompt: Ints) -> PrefixBlocks | None:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if selection.hash_ids is None:
+        return None
+    block_tokens = selection.block_tokens
+    if selection.block_column is not None:
+        stated = np.unique(_tokens(table[selection.block_column]))
+        _require(len(stated) == 1 and int(stated[0]) >= 1)
+        block_tokens = int(stated[0])
+    assert block_tokens is not None, "select() settles the block size with the column"
+    column = table[selection.hash_ids]
+    if pa.types.is_string(column.type):
+        column = pc.split_pattern(column, " ")
+    _require(pa.types.is_list(column.type) or pa.types.is_large_list(column.type))
+    counts = _integers(pc.list_value_length(column).cast(pa.int64()))
+    _require(bool((counts == -(-prompt // block_tokens)).all()))
+    flat = pc.list_flatten(column)
+    _require(flat.null_count == 0)
+    ids = _integers(flat.cast(pa.int64()))
+    return PrefixBlocks(block_tokens, np.concatenate(([0], np.cumsum(counts))), ids)

@@ -1,0 +1,79 @@
+"""Prints a catalog or a description on stdout, for people or as strict JSON."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from workloads.catalog import ShippedTrace
+from workloads.describe import DEFINITIONS, Description, TokenStats
+
+
+def print_json(value: Any) -> None:
+    """Print JSON that any parser takes: never NaN or Infinity."""
+    print(json.dumps(value, indent=2, allow_nan=False))
+
+
+def print_catalog(shipped: Sequence[ShippedTrace]) -> None:
+    """Print one row a shipped trace."""
+    table = Table("name", "format", "licence", "description")
+    for entry in shipped:
+        table.add_row(entry.name, entry.format, entry.licence, entry.description)
+    Console().print(table)
+
+
+def print_description(description: Description) -> None:
+    """Print what was read, when requests arrive, and how long they are."""
+    console = Console()
+    console.print(_facts(description))
+    console.print(_lengths(description))
+    console.print(f"Percentiles: {DEFINITIONS['percentiles']}.", style="dim", highlight=False)
+
+
+def _facts(description: Description) -> Table:
+    provenance = description.provenance
+    facts = {
+        "source": provenance.source,
+        "rows read": f"{provenance.rows_read:,}",
+        "requests": f"{description.requests:,}",
+    }
+    facts |= {f"dropped: {reason}": f"{n:,}" for reason, n in provenance.dropped.items()}
+    facts |= {
+        "span": _number(description.span_s, 2, " s"),
+        "rate (requests / span)": _number(description.request_rate, 4, " requests/s"),
+        "inter-arrival CV": _number(description.inter_arrival_cv, 3),
+    }
+    if (prefix := description.prefix) is not None:
+        blocks = f"{prefix.blocks:,} of {prefix.block_tokens} tokens"
+        facts["prefix blocks"] = f"{blocks}, {prefix.unique_blocks:,} unique"
+        facts["seen before (unlimited cache)"] = f"{prefix.repeated:.2%} of blocks"
+    table = Table("fact", "value", title=Text(description.name), title_justify="left")
+    for name, value in facts.items():
+        table.add_row(name, Text(value))
+    for note in provenance.notes:
+        table.add_row("note", Text(note))
+    return table
+
+
+def _lengths(description: Description) -> Table:
+    table = Table("tokens")
+    for column in ("p50", "p90", "p99", "mean", "min", "max", "total"):
+        table.add_column(column, justify="right")
+    for name, stats in (
+        ("prompt", description.prompt_tokens),
+        ("output", description.output_tokens),
+    ):
+        table.add_row(name, *_cells(stats))
+    return table
+
+
+def _cells(stats: TokenStats) -> list[str]:
+    fractional = [f"{value:,.1f}" for value in (stats.p50, stats.p90, stats.p99, stats.mean)]
+    return [*fractional, *(f"{value:,}" for value in (stats.min, stats.max, stats.total))]
+
+
+def _number(value: float | None, digits: int, unit: str = "") -> str:
+    return "none" if value is None else f"{value:,.{digits}f}{unit}"

@@ -1,0 +1,123 @@
+"""Pure functions from trace to trace. Each leaves a note in the provenance.
+
+The result's first request is at 0.0 s, as a reader's is, and keeps its prefix blocks.
+"""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from workloads import prefix as prefix_blocks
+from workloads.errors import InputError
+from workloads.schema import Ints, Provenance, Trace
+
+
+def mean_rate(trace: Trace) -> float | None:
+    """Requests divided by the span from first to last arrival; None where the span is 0.
+
+    Requests, not gaps: the definition under which published traces state their rates.
+    """
+    span_s = float(trace.arrival_s[-1])
+    return len(trace) / span_s if span_s > 0 else None
+
+
+def scale_rate(trace: Trace, request_rate: float) -> Trace:
+    """Multiply the arrivals so that `mean_rate` becomes request_rate, in requests/s."""
+    if not 0 < request_rate < math.inf:
+        raise InputError(f"request_rate is {request_rate}, expected a finite number > 0")
+    current = mean_rate(trace)
+    if current is None:
+        raise InputError(f"{trace.name}: all requests arrive at once, so there's no rate to scale")
+    factor = current / request_rate
+    return replace(
+        trace,
+        arrival_s=trace.arrival_s * factor,
+        provenance=_noted(
+            trace, f"arrivals times {factor:.6g}: {current:.6g} to {request_rate:.6g} requests/s"
+        ),
+    )
+
+
+def time_slice(trace: Trace, start_s: float, end_s: float) -> Trace:
+    """The requests with start_s <= arrival < end_s."""
+    if not 0 <= start_s < end_s:
+        raise InputError(f"the slice is {start_s} to {end_s} s, expected 0 <= start < end")
+    begin, end = np.searchsorted(trace.arrival_s, [start_s, end_s], side="left")
+    if begin == end:
+        last_s = trace.arrival_s[-1]
+        raise InputError(
+            f"{trace.name}: no request between {start_s} and {end_s} s;"
+            f" arrivals go from 0 to {last_s:.6g} s"
+        )
+    note = f"sliced: {end - begin} of {len(trace)} requests, {start_s:g} s <= arrival < {end_s:g} s"
+    return _picked(trace, np.arange(begin, end), note)
+
+
+def first(trace: Trace, requests: int) -> Trace:
+    """The first requests, or all where there are fewer."""
+    if requests < 1:
+        raise InputError(f"requests is {requests}, expected a whole number >= 1")
+    if requests >= len(trace):
+        return trace
+    return _picked(trace, np.arange(requests), f"the first {requests} of {len(trace)} requests")
+
+
+def cap(
+    trace: Trace,
+    *,
+    max_prompt: int | None = None,
+    max_output: int | None = None,
+    max_total: int | None = None,
+) -> Trace:
+    """Shorten what is longer, in tokens. No request is dropped.
+
+    A prompt loses its tail; under max_total it leaves room for one output token, and the output
+    takes what the prompt leaves.
+    """
+    limits = {"max_prompt": (max_prompt, 1), "max_output": (max_output, 1)}
+    for name, (limit, least) in (limits | {"max_total": (max_total, 2)}).items():
+        if limit is not None and limit < least:
+            raise InputError(f"{name} is {limit}, expected a whole number >= {least}")
+    prompt_limits = [
+        limit
+        for limit in (max_prompt, max_total - 1 if max_total is not None else None)
+        if limit is not None
+    ]
+    prompt, output, blocks = trace.prompt_tokens, trace.output_tokens, trace.prefix
+    if prompt_limits:
+        prompt = np.minimum(trace.prompt_tokens, min(prompt_limits))
+        if blocks is not None:
+            blocks = prefix_blocks.cut(blocks, trace.prompt_tokens, min(prompt_limits))
+    if max_output is not None:
+        output = np.minimum(output, max_output)
+    if max_total is not None:
+        output = np.minimum(output, max_total - prompt)
+    prompts = int((prompt < trace.prompt_tokens).sum())
+    outputs = int((output < trace.output_tokens).sum())
+    given = {"max_prompt": max_prompt, "max_output": max_output, "max_total": max_total}
+    asked = ", ".join(f"{name} {limit}" for name, limit in given.items() if limit is not None)
+    note = f"capped ({asked or 'no limit'}): {prompts} prompts and {outputs} outputs shortened"
+    return replace(
+        trace,
+        prompt_tokens=prompt,
+        output_tokens=output,
+        prefix=blocks,
+        provenance=_noted(trace, note),
+    )
+
+
+def _picked(trace: Trace, rows: Ints, note: str) -> Trace:
+    arrival_s = trace.arrival_s[rows]
+    return replace(
+        trace,
+        arrival_s=arrival_s - arrival_s[0],
+        prompt_tokens=trace.prompt_tokens[rows],
+        output_tokens=trace.output_tokens[rows],
+        prefix=None if trace.prefix is None else prefix_blocks.pick(trace.prefix, rows),
+        provenance=_noted(trace, note),
+    )
+
+
+def _noted(trace: Trace, note: str) -> Provenance:
+    return replace(trace.provenance, notes=(*trace.provenance.notes, note))
