@@ -28,15 +28,10 @@ def serve(
     """
     arrivals = _Arrivals(trace)
     schedule, advance, complete = scheduler.schedule, scheduler.advance, scheduler.complete
-    waiting, takes_arrivals = scheduler.waiting, scheduler.takes_arrivals
+    takes_arrivals = scheduler.takes_arrivals
     now = 0
+    arrivals.receive(now, scheduler, recorder)
     while horizon_as is None or now < horizon_as:
-        while arrivals.next_as <= now:
-            seq = arrivals.take(scheduler)
-            if seq.output:
-                waiting.append(seq)
-            else:
-                recorder.refused(seq)
         plan = schedule()
         if now >= recorder.next_sample_as:
             recorder.sample(now, scheduler)
@@ -46,11 +41,15 @@ def serve(
                 break
             done = yield Sleep(min(arrivals.next_as, until))
             now = done.now_as
+            arrivals.receive(now, scheduler, recorder)
             continue
         if arrivals.next_as < until and takes_arrivals():
             until = arrivals.next_as
+        if horizon_as is not None and horizon_as < until:
+            until = horizon_as
         done = yield Execute(plan, until)
         advance(done.steps)
+        arrivals.receive(done.now_as, scheduler, recorder)
         recorder.stepped(now, plan, done, scheduler)
         now = done.now_as
         first, finished = complete(plan)
@@ -69,12 +68,14 @@ class _Arrivals:
         self._next = 0
         self.next_as: int = self._ns[0] * AS_PER_NS if self._ns else NEVER
 
-    def take(self, scheduler: Scheduler) -> Sequence:
-        """The next arrival, with the output it will get (0: refused)."""
-        row = self._next
-        prompt = self._prompts[row]
-        output = scheduler.servable(prompt, self._outputs[row])
-        seq = Sequence(row, self.next_as, prompt, output)
-        self._next = row + 1
-        self.next_as = self._ns[row + 1] * AS_PER_NS if row + 1 < len(self._ns) else NEVER
-        return seq
+    def receive(self, now: int, scheduler: Scheduler, recorder: Recorder) -> None:
+        """Queue or refuse all that have arrived by now."""
+        while self.next_as <= now:
+            row = self._next
+            prompt = self._prompts[row]
+            if output := scheduler.servable(prompt, self._outputs[row]):
+                scheduler.waiting.append(Sequence(row, self.next_as, prompt, output))
+            else:
+                recorder.refused(row)
+            self._next = row + 1
+            self.next_as = self._ns[row + 1] * AS_PER_NS if row + 1 < len(self._ns) else NEVER

@@ -75,11 +75,11 @@ class Recorder:
         self._resume_gaps = array("d")
         self._end_s = 0.0
 
-    def refused(self, seq: Sequence) -> None:
-        self._status[seq.index] = REFUSED
+    def refused(self, index: int) -> None:
+        self._status[index] = REFUSED
 
     def stepped(self, start_as: int, plan: StepPlan, done: Done, scheduler: Scheduler) -> None:
-        """An event of one or more steps ended; memory is as in its last step."""
+        """One or more steps ended. Memory is as in the last one, the queue as after it."""
         start_s = start_as / AS_PER_S
         end_s = done.now_as / AS_PER_S
         for index in plan.admitted:
