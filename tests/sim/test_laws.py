@@ -20,6 +20,9 @@ POLICIES = (
     "paging:block_size=4,watermark=0.1",
     "preallocation",
     "preallocation:max_len=24",
+    "contiguous:reserve=max",
+    "contiguous:reserve=pow2",
+    "contiguous:reserve=oracle",
     "sliding_window:window=8,sinks=2",
     "sliding_window:window=1,sinks=0",
 )
