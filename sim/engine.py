@@ -4,13 +4,14 @@ It is a generator of effects. A driver carries each out, in simulated or in real
 back what the clock says, so prediction and measurement make their decisions here, both of them.
 """
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from itertools import pairwise
 
 from sim.plan import Done, Execute, Sleep
 from sim.record import Recorder
 from sim.scheduler import Scheduler
 from sim.sequence import Sequence
-from workloads.schema import Trace
+from workloads.schema import PrefixBlocks, Trace
 
 AS_PER_NS = 10**9
 
@@ -61,6 +62,7 @@ class _Arrivals:
         self._ns: list[int] = (trace.arrival_s * 1e9).round().astype("int64").tolist()
         self._prompts: list[int] = trace.prompt_tokens.tolist()
         self._outputs: list[int] = trace.output_tokens.tolist()
+        self._blocks = None if trace.prefix is None else _prompt_blocks(trace.prefix)
         self._next = 0
         self.next_as: int | None = self._ns[0] * AS_PER_NS if self._ns else None
 
@@ -69,7 +71,14 @@ class _Arrivals:
         row = self._next
         prompt = self._prompts[row]
         output = scheduler.servable(prompt, self._outputs[row])
-        seq = Sequence(row, self._ns[row] * AS_PER_NS, prompt, output)
+        prefix = None if self._blocks is None else next(self._blocks)
+        seq = Sequence(row, self._ns[row] * AS_PER_NS, prompt, output, prefix)
         self._next = row + 1
         self.next_as = self._ns[self._next] * AS_PER_NS if self._next < len(self._ns) else None
         return seq
+
+
+def _prompt_blocks(prefix: PrefixBlocks) -> Iterator[tuple[int, list[int]]]:
+    """Each request's published block size and ids."""
+    for start, end in pairwise(prefix.offsets.tolist()):
+        yield prefix.block_tokens, prefix.ids[start:end].tolist()

@@ -35,7 +35,7 @@ class Metric:
 
 def compute_metrics(log: Log, capacity_bytes: int) -> list[Metric]:
     """All metrics of a run, in the order they are shown."""
-    return [*_counts(log), *_throughput(log), *_latencies(log), *_batch(log), *_memory(log, capacity_bytes)]
+    return [*_counts(log), *_throughput(log), *_latencies(log), *_batch(log), *_prefix(log), *_memory(log, capacity_bytes)]
 
 
 def as_dicts(metrics: list[Metric]) -> list[dict[str, object]]:
@@ -179,6 +179,22 @@ def _batch(log: Log) -> list[Metric]:
                    int(s[name].max()) if len(s[name]) else 0),
         ]
     return rows
+
+
+def _prefix(log: Log) -> list[Metric]:
+    requests, t = log.requests, log.timeline
+    found = int(requests["cached_tokens"].sum())
+    asked = int(requests["prompt_tokens"][~np.isnan(requests["first_scheduled_s"])].sum())
+    return [
+        Metric("prefix_hit_tokens", "Prefix hits", "tokens",
+               "prompt tokens found in the cache at first admission", found),
+        Metric("prefix_hit_ratio", "Prefix hit ratio", "%",
+               "prefix hits ÷ prompt tokens of admitted requests",
+               100 * found / asked if asked else None),
+        Metric("kv_cached_mean_bytes", "KV cached mean", "bytes",
+               "free, but with contents that a later request might find; "
+               "mean of samples at a fixed interval", _mean(t["cached_bytes"])),
+    ]
 
 
 def _memory(log: Log, capacity: int) -> list[Metric]:

@@ -113,5 +113,3 @@ def test_the_users_two_requests_in_a_reservation_of_8192() -> None:
 def test_limits_that_cannot_work_are_named(limits: dict[str, int], named: str) -> None:
     with pytest.raises(InputError, match=named):
         Limits(**limits)
-
-
