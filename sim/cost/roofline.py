@@ -45,7 +45,7 @@ class Roofline:
         self, model: Model, device: Device, tp: int = 1, efficiency: Efficiency | None = None
     ) -> None:
         e = efficiency or Efficiency()
-        self.constants = (e.bandwidth, e.matmul, e.attention, e.overhead)
+        self.constants: tuple[Constant, ...] = (e.bandwidth, e.matmul, e.attention, e.overhead)
         self._model = model
         self._byte_as = round(AS_PER_S / (device.bandwidth_bytes_per_s * e.bandwidth.value))
         self._weight_byte_as = self._byte_as / tp
