@@ -18,7 +18,7 @@ from reports.figures.memory_over_time import memory_over_time
 from reports.figures.memory_shares import memory_shares
 from reports.figures.time_split import PARTS, time_split
 from reports.latency import end_to_end, time_per_output_token, time_to_first_token
-from reports.load import Run, load_runs
+from reports.load import Run, load_runs, uniquely_labelled
 from reports.verdict import RULE, verdict
 
 POINTS = 11_000
@@ -49,7 +49,7 @@ def write_report(runs: Sequence[Path | Run], out: Path, title: str | None = None
     loaded: list[Run] = []
     for run in runs:
         loaded += [run] if isinstance(run, Run) else load_runs([run])
-    page = render(loaded, title)
+    page = render(uniquely_labelled(loaded), title)
     out.parent.mkdir(parents=True, exist_ok=True)
     unfinished = out.with_name(f".{out.name}.{os.getpid()}")
     try:
@@ -83,7 +83,7 @@ def render(runs: Sequence[Run], title: str | None = None) -> str:
         table=compare.rows([run.info.metrics for run in runs]),
         charts={chart.id: chart for chart in _charts(runs)},
         ledgers=sections.shared(runs, sections.ledger),
-        refused=sections.refused(runs),
+        refused=sections.shared(runs, sections.refused),
         costs=sections.shared(runs, sections.constants),
         traces=sections.shared(runs, sections.provenance),
         versions=sections.shared(runs, sections.versions),

@@ -13,6 +13,7 @@ app = App(
     name="kvtwin",
     help="Size, choose and check an LLM server's KV cache.",
     version=lambda: version("kvtwin"),
+    suppress_keyboard_interrupt=False,
 )
 COMMANDS = {
     "simulate": ("sim.simulate_cli:simulate", "Replay a trace through cache policies."),

@@ -23,25 +23,25 @@ def run_simulated(effects: Effects, cost: StepCost, fast_forward: bool = True) -
 def _engine(
     env: simpy.Environment, effects: Effects, cost: StepCost, fast_forward: bool
 ) -> Generator[simpy.Event, None, None]:
+    timeout, linear, send = env.timeout, cost.linear, effects.send
+    now = 0
     effect = next(effects, None)
     while effect is not None:
-        now = int(env.now)
         if isinstance(effect, Sleep):
-            yield env.timeout(effect.until_as - now)
             done = Done(effect.until_as)
         else:
             plan, until = effect
-            first, growth, valid = cost.linear(plan)
-            steps = 1
-            if fast_forward:
-                steps = min(plan.max_steps, valid)
-                if until is not None and steps > 1:
-                    steps = steps_to_reach(first, growth, until - now, steps)
-            duration = steps * first + growth * (steps * (steps - 1) // 2)
-            yield env.timeout(duration)
+            first, growth, steps = linear(plan)
+            if not fast_forward:
+                steps = 1
+            elif steps > 1:
+                steps = steps_to_reach(first, growth, until - now, steps)
+            duration = first if steps == 1 else steps * first + growth * (steps * (steps - 1) // 2)
             done = Done(now + duration, steps, first, growth)
+        yield timeout(done.now_as - now)
+        now = done.now_as
         try:
-            effect = effects.send(done)
+            effect = send(done)
         except StopIteration:
             return
 

@@ -14,6 +14,7 @@ from sim.sequence import Sequence
 from workloads.schema import PrefixBlocks, Trace
 
 AS_PER_NS = 10**9
+NEVER = 2**127  # later than any clock will say
 
 Effects = Generator[Execute | Sleep, Done, None]
 
@@ -27,31 +28,35 @@ def serve(
     named; one whose output can't fit whole gets what fits.
     """
     arrivals = _Arrivals(trace)
+    schedule, advance, complete = scheduler.schedule, scheduler.advance, scheduler.complete
+    waiting, takes_arrivals = scheduler.waiting, scheduler.takes_arrivals
     now = 0
     while horizon_as is None or now < horizon_as:
-        while arrivals.next_as is not None and arrivals.next_as <= now:
+        while arrivals.next_as <= now:
             seq = arrivals.take(scheduler)
             if seq.output:
-                scheduler.waiting.append(seq)
-            recorder.arrived(seq)
-        plan = scheduler.schedule()
+                waiting.append(seq)
+            else:
+                recorder.refused(seq)
+        plan = schedule()
         if now >= recorder.next_sample_as:
             recorder.sample(now, scheduler)
         until = recorder.next_sample_as
         if plan is None:
-            if arrivals.next_as is None:
+            if arrivals.next_as == NEVER:
                 break
             done = yield Sleep(min(arrivals.next_as, until))
             now = done.now_as
             continue
-        if arrivals.next_as is not None and scheduler.takes_arrivals():
-            until = min(until, arrivals.next_as)
+        if arrivals.next_as < until and takes_arrivals():
+            until = arrivals.next_as
         done = yield Execute(plan, until)
-        scheduler.advance(done.steps)
+        advance(done.steps)
         recorder.stepped(now, plan, done, scheduler)
         now = done.now_as
-        first, finished = scheduler.complete(plan)
-        recorder.completed(now, first, finished)
+        first, finished = complete(plan)
+        if first or finished:
+            recorder.completed(now, first, finished)
     recorder.ended(now, scheduler)
 
 
@@ -64,7 +69,7 @@ class _Arrivals:
         self._outputs: list[int] = trace.output_tokens.tolist()
         self._blocks = None if trace.prefix is None else _prompt_blocks(trace.prefix)
         self._next = 0
-        self.next_as: int | None = self._ns[0] * AS_PER_NS if self._ns else None
+        self.next_as: int = self._ns[0] * AS_PER_NS if self._ns else NEVER
 
     def take(self, scheduler: Scheduler) -> Sequence:
         """The next arrival, with the output it will get (0: refused)."""
@@ -72,9 +77,9 @@ class _Arrivals:
         prompt = self._prompts[row]
         output = scheduler.servable(prompt, self._outputs[row])
         prefix = None if self._blocks is None else next(self._blocks)
-        seq = Sequence(row, self._ns[row] * AS_PER_NS, prompt, output, prefix)
+        seq = Sequence(row, self.next_as, prompt, output, prefix)
         self._next = row + 1
-        self.next_as = self._ns[self._next] * AS_PER_NS if self._next < len(self._ns) else None
+        self.next_as = self._ns[row + 1] * AS_PER_NS if row + 1 < len(self._ns) else NEVER
         return seq
 
 

@@ -33,6 +33,7 @@ class StepPlan(NamedTuple):
     context_tokens: int  # keys those see in the first step, the new ones included
     read_bytes: int  # KV bytes their attention reads in the first step
     read_growth_bytes: int  # and how much more in each following step
+    prefill_tokens: int  # of all chunks
     chunks: tuple[Chunk, ...]
     admitted: tuple[int, ...]
     preempted: tuple[int, ...]
@@ -43,7 +44,7 @@ class Execute(NamedTuple):
     """Effect: run the plan; stop early after the first step that ends at or after `until_as`."""
 
     plan: StepPlan
-    until_as: int | None
+    until_as: int
 
 
 class Sleep(NamedTuple):

@@ -43,6 +43,8 @@ class Log(NamedTuple):
     requests: dict[str, Column]
     steps: dict[str, Column]
     timeline: dict[str, Column]
+    resume_gaps_s: NDArray[np.float64]
+    """Between tokens of one request, where a preemption fell between them."""
     end_s: float
 
 
@@ -70,22 +72,31 @@ class Recorder:
         self._step_counts = array("q")
         self._sample_times = array("d")
         self._sample_counts = array("q")
+        self._preempted_s: dict[int, float] = {}
+        self._resume_gaps = array("d")
         self._end_s = 0.0
 
-    def arrived(self, seq: Sequence) -> None:
-        if not seq.output:
-            self._status[seq.index] = REFUSED
+    def refused(self, seq: Sequence) -> None:
+        self._status[seq.index] = REFUSED
 
     def stepped(self, start_as: int, plan: StepPlan, done: Done, scheduler: Scheduler) -> None:
         """An event of one or more steps ended; memory is as in its last step."""
         start_s = start_as / AS_PER_S
+        end_s = done.now_as / AS_PER_S
         for index in plan.admitted:
             if self._scheduled[index] != self._scheduled[index]:  # not resumed after a preemption
                 self._scheduled[index] = start_s
+        for index in plan.preempted:
+            if self._first[index] == self._first[index]:  # it had streamed tokens
+                self._preempted_s.setdefault(index, start_s)
+        if self._preempted_s:
+            for chunk in plan.chunks:
+                if chunk.last and chunk.request in self._preempted_s:
+                    self._resume_gaps.append(end_s - self._preempted_s.pop(chunk.request))
         self._step_times.extend(
             (
                 start_s,
-                done.now_as / AS_PER_S,
+                end_s,
                 done.first_as / AS_PER_S,
                 done.growth_as / AS_PER_S,
             )
@@ -97,7 +108,7 @@ class Recorder:
                 plan.decodes,
                 plan.context_tokens,
                 plan.read_bytes,
-                sum([chunk.tokens for chunk in plan.chunks]),
+                plan.prefill_tokens,
                 len(scheduler.running),
                 len(scheduler.waiting),
                 len(plan.admitted),
@@ -167,6 +178,7 @@ class Recorder:
             _columns(STEP_TIMES, self._step_times) | _columns(STEP_COUNTS, self._step_counts),
             _columns(("time_s",), self._sample_times)
             | _columns(SAMPLE_COUNTS, self._sample_counts),
+            np.asarray(self._resume_gaps),
             self._end_s,
         )
 

@@ -39,7 +39,9 @@ def replaced_folder(target: Path) -> Iterator[Path]:
     InputError for any other; on an error or interruption nothing is left behind.
     """
     if target.exists() and not (target.is_dir() and _replaceable(target)):
-        raise InputError(f"{target}: exists and holds other things than runs, expected a new folder")
+        raise InputError(
+            f"{target}: exists and holds other things than runs, expected a new folder"
+        )
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         staged = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
@@ -127,7 +129,11 @@ def describe_run(run: Run, command: str) -> dict[str, Any]:
             "bandwidth_bytes_per_s": device.bandwidth_bytes_per_s,
             "flops_per_s": device.flops_per_s,
         },
-        "policy": {"spec": setup.label, "options": asdict(setup.policy)},
+        "policy": {
+            "spec": setup.label,
+            "options": asdict(setup.policy),
+            "limitation": setup.policy.limitation,
+        },
         "limits": asdict(setup.limits),
         "sample_interval_s": setup.interval_s,
         "ledger": [

@@ -86,8 +86,9 @@ class Scheduler:
         budget = self.limits.max_num_batched_tokens - manager.decoding
         chunks: list[Chunk] = []
         for seq in tuple(self.prefilling):
-            budget, fits = self._prefill(seq, budget, chunks)
-            if not fits:  # it was admitted last, so it is the one to go
+            if manager.can_extend(seq, min(seq.target - seq.stored, budget)):
+                budget -= self._prefill(seq, budget, chunks)
+            else:  # it was admitted last, so it is the one to go
                 preempted.append(self._preempt())
         admitted: tuple[int, ...] = ()
         if self.waiting and not (preempted and self.running):
@@ -106,6 +107,7 @@ class Scheduler:
             manager.context,
             read_bytes,
             growth,
+            sum([chunk.tokens for chunk in chunks]) if chunks else 0,
             tuple(chunks),
             admitted,
             tuple(preempted),
@@ -116,7 +118,7 @@ class Scheduler:
         return plan
 
     def advance(self, steps: int) -> None:
-        """The plan's decode part was run `steps` times: take the memory of those after the first."""
+        """The plan's decode part was run `steps` times: take memory for those after the first."""
         self.steps += steps
         if steps > 1:
             self.manager.grow(steps - 1)
@@ -194,21 +196,17 @@ class Scheduler:
             running[seq.index] = seq
             self.prefilling.append(seq)
             admitted.append(seq.index)
-            budget, fits = self._prefill(seq, budget, chunks)
-            assert fits, "admitted, but the first chunk did not fit"
+            budget -= self._prefill(seq, budget, chunks)  # the whole fits, so its beginning does
         return tuple(admitted)
 
-    def _prefill(self, seq: Sequence, budget: int, chunks: list[Chunk]) -> tuple[int, bool]:
-        """Take memory for the next chunk of a context; the budget left and whether it fitted."""
-        tokens = min(seq.target - seq.stored, budget)
-        if not tokens:
-            return budget, True
-        if not self.manager.can_extend(seq, tokens):
-            return budget, False
+    def _prefill(self, seq: Sequence, budget: int, chunks: list[Chunk]) -> int:
+        """Take memory for the next chunk of a context, and say how long it is."""
         start = seq.stored
-        self.manager.extend(seq, tokens)
-        chunks.append(Chunk(seq.index, start, tokens, seq.stored == seq.target))
-        return budget - tokens, True
+        tokens = min(seq.target - start, budget)
+        if tokens:
+            self.manager.extend(seq, tokens)
+            chunks.append(Chunk(seq.index, start, tokens, start + tokens == seq.target))
+        return tokens
 
     def _start_decoding(self, seq: Sequence, finished: list[Sequence]) -> None:
         """The step that completed the context also sampled a token."""

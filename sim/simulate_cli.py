@@ -2,8 +2,6 @@
 
 import shlex
 import sys
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from json import dumps
 from pathlib import Path
@@ -11,6 +9,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from sim.progress import Progress
 from sim.scheduler import Batching
 from workloads.errors import InputError
 
@@ -37,6 +36,7 @@ def simulate(
     kv_cache_memory: str | None = None,
     horizon: float | None = None,
     fast_forward: bool = True,
+    jobs: int | None = None,
     report: bool = True,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
@@ -78,13 +78,16 @@ def simulate(
         Stop after so many simulated seconds; the rest stays unfinished.
     fast_forward
         Take all steps of an unchanged batch as one event. Same results, much faster.
+    jobs
+        Processes to run policies in. Default: every core where the work is worth starting them.
     report
         Write report.html beside the run folders.
     json
         Print metrics as JSON instead of a table.
     """
-    from sim.run_folder import folder_name, replaced_folder, write_run
-    from sim.simulate import execute, prepare, with_policy
+    from sim.batch import run_all
+    from sim.run_folder import folder_name, replaced_folder
+    from sim.simulate import prepare, with_policy
     from sim.units import parse_bytes
     from workloads import read_trace
     from workloads.transform import first as first_requests
@@ -108,7 +111,9 @@ def simulate(
         max_model_len=max_model_len,
         batching=batching,
         gpu_memory_utilization=gpu_memory_utilization,
-        kv_cache_memory_bytes=None if kv_cache_memory is None else parse_bytes(kv_cache_memory, "--kv-cache-memory"),
+        kv_cache_memory_bytes=None
+        if kv_cache_memory is None
+        else parse_bytes(kv_cache_memory, "--kv-cache-memory"),
         horizon_s=horizon,
         fast_forward=fast_forward,
     )
@@ -117,49 +122,18 @@ def simulate(
         each.policy.manager(each.pool)  # what can't hold a token fails before anything runs
     command = shlex.join(["kvtwin", *sys.argv[1:]])
     metrics: dict[str, list[dict[str, Any]]] = {}
-    with replaced_folder(output) as staged:
-        with _progress(len(setups)) as step:
-            for each, folder in zip(setups, folders, strict=True):
-                step(each.label)
-                run = execute(each)
-                (staged / folder).mkdir()
-                metrics[each.label] = write_run(run, staged / folder, command)["metrics"]
-            if report:
-                step("report")
-                build = import_module("reports.build")  # by name: sim stands below reports
-                build.write_report([staged / folder for folder in folders], staged / REPORT_FILE)
+    with replaced_folder(output) as staged, Progress(len(setups)) as progress:
+        places = [staged / folder for folder in folders]
+        for label, values in run_all(setups, places, command, jobs):
+            metrics[label] = values
+            progress.done(label)
+        if report:
+            progress.say("report")
+            build = import_module("reports.build")  # by name: sim stands below reports
+            build.write_report(places, staged / REPORT_FILE)
     if json:
         written = {"output": str(output), "runs": metrics}
         print(dumps(written, indent=1, allow_nan=False, ensure_ascii=False))
         return
-    from rich.console import Console
-
-    Console().print(import_module("reports.table").summary_table(metrics))
+    import_module("reports.table").print_summary(metrics)
     print(f"runs in {output}" + (f", report: {output / REPORT_FILE}" if report else ""))
-
-
-def _progress(runs: int) -> AbstractContextManager[Callable[[str], None]]:
-    """A status line on a terminal's stderr; nothing where there is none."""
-    if not sys.stderr.isatty():
-        return nullcontext(lambda label: None)
-    from rich.console import Console
-
-    return _Status(Console(stderr=True), runs)
-
-
-class _Status(AbstractContextManager[Callable[[str], None]]):
-    def __init__(self, console: Any, runs: int) -> None:
-        self._status = console.status("reading")
-        self._runs = runs
-        self._done = 0
-
-    def __enter__(self) -> Callable[[str], None]:
-        self._status.start()
-        return self._show
-
-    def __exit__(self, *_: object) -> None:
-        self._status.stop()
-
-    def _show(self, label: str) -> None:
-        self._done = min(self._done + 1, self._runs)
-        self._status.update(f"{self._done}/{self._runs} {label}")

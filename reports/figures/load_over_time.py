@@ -13,7 +13,7 @@ from reports.load import Run
 from reports.theme import GAP, axis, figure, panel_domain, panel_title, panels_height, stroke
 
 PANEL = 74  # pixels of height a run
-COLUMNS = {"running": [0.0, 0.48], "waiting": [0.54, 1.0]}
+COLUMNS = {"running": [0.0, 0.47], "waiting": [0.55, 1.0]}
 
 
 def load_over_time(runs: Sequence[Run], points: int = 1000) -> go.Figure:

@@ -13,6 +13,6 @@ const charts = [...document.querySelectorAll("script[data-chart]")].map((script)
 });
 const fit = (width) => charts.forEach((place) => Plotly.relayout(place, width(place)));
 window.addEventListener("beforeprint", () => {
-  fit(() => ({ autosize: false, width: 690 }));
+  fit(() => ({ autosize: false, width: 1000 }));
 });
 window.addEventListener("afterprint", () => fit(() => ({ autosize: true, width: null })));

@@ -67,7 +67,8 @@ class Pages(Manager):
         return -(-(seq.stored + tokens) // self.block_size) - seq.held <= self.free
 
     def extend(self, seq: Sequence, tokens: int) -> None:
-        super().extend(seq, tokens)
+        seq.stored += tokens
+        self.prefilled += tokens
         need = -(-seq.stored // self.block_size)
         self.free -= need - seq.held
         seq.held = need
@@ -90,16 +91,16 @@ class Pages(Manager):
         return min(steps, limit)
 
     def grow(self, steps: int) -> None:
-        cycles, rest = divmod(steps, self.block_size)
-        need = cycles * self.decoding
-        if rest:  # the residues that come due in the next `rest` ticks, going down
-            high = -self.tick % self.block_size + 1
-            low = high - rest
-            if low >= 0:
-                need += sum(self._residues[low:high])
-            else:
-                need += sum(self._residues[:high]) + sum(self._residues[low:])
-        self.free -= need
+        slot = -self.tick % self.block_size
+        if steps == 1:
+            self.free -= self._residues[slot]
+        else:  # the residues that come due in the next ticks, going down
+            cycles, rest = divmod(steps, self.block_size)
+            low, high = slot + 1 - rest, slot + 1
+            need = cycles * self.decoding + sum(self._residues[max(low, 0) : high])
+            if low < 0:
+                need += sum(self._residues[low:])
+            self.free -= need
         super().grow(steps)
 
     def rest(self, seq: Sequence) -> None:
@@ -113,20 +114,14 @@ class Pages(Manager):
         seq.held = 0
 
     def memory(self) -> Memory:
-        return self._memory(self.context + self.prefilled)
+        return self._memory((self.context + self.prefilled) * self.pool.token_bytes)
 
     def _memory(self, live: int) -> Memory:
-        """`live` tokens are in the used blocks."""
-        token = self.pool.token_bytes
-        used = self.blocks - self.free
-        return Memory(
-            live=live * token,
-            reserved=0,
-            internal=(used * self.block_size - live) * token,
-            external=self.pool.capacity_bytes - self.blocks * self.block_bytes,
-            metadata=0,
-            free=self.free * self.block_bytes,
-        )
+        """`live` bytes are in the used blocks."""
+        used = (self.blocks - self.free) * self.block_bytes
+        free = self.free * self.block_bytes
+        remainder = self.pool.capacity_bytes - used - free  # less than a block
+        return Memory(live, 0, used - live, remainder, 0, free)
 
     def check_integrity(self) -> None:
         super().check_integrity()
