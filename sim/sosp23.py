@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from sim.cost.fixed import FixedStep
-from sim.simulate import execute, prepare, with_policy
+from sim.simulation import execute, prepare, with_policy
 from workloads.synthetic import generate
 from workloads.transform import cap
 

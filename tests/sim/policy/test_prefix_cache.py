@@ -160,7 +160,7 @@ def test_block_of_a_shorter_prompt_is_not_full_and_not_shared() -> None:
 
 
 def test_ids_without_sharing_change_nothing_in_time_or_memory() -> None:
-    from sim.simulate import simulate
+    from sim.simulation import simulate
     from workloads.synthetic import generate
 
     trace = generate(60, 4.0, prompt="uniform:low=10,high=900", output="uniform:low=1,high=300")
