@@ -6,7 +6,7 @@ back what the clock says, so prediction and measurement make their decisions her
 
 from collections.abc import Generator
 
-from sim.plan import Done, Execute, Sleep
+from sim.plan import Done, Execute, Sleep, from_fields
 from sim.record import Recorder
 from sim.scheduler import Scheduler
 from sim.sequence import Sequence
@@ -14,6 +14,8 @@ from workloads.schema import Trace
 
 AS_PER_NS = 10**9
 NEVER = 2**127  # later than any clock will say
+
+make_execute = from_fields(Execute)
 
 Effects = Generator[Execute | Sleep, Done, None]
 
@@ -28,6 +30,7 @@ def serve(
     """
     arrivals = _Arrivals(trace)
     schedule, advance, complete = scheduler.schedule, scheduler.advance, scheduler.complete
+    stepped, completed = recorder.stepped, recorder.completed
     waiting, takes_arrivals = scheduler.waiting, scheduler.takes_arrivals
     now = 0
     while horizon_as is None or now < horizon_as:
@@ -49,13 +52,13 @@ def serve(
             continue
         if arrivals.next_as < until and takes_arrivals():
             until = arrivals.next_as
-        done = yield Execute(plan, until)
+        done = yield make_execute((plan, until))
         advance(done.steps)
-        recorder.stepped(now, plan, done, scheduler)
+        stepped(now, plan, done, scheduler)
         now = done.now_as
         first, finished = complete(plan)
         if first or finished:
-            recorder.completed(now, first, finished)
+            completed(now, first, finished)
     recorder.ended(now, scheduler)
 
 
