@@ -53,9 +53,10 @@ def serve(
         if arrivals.next_as < until and takes_arrivals():
             until = arrivals.next_as
         done = yield make_execute((plan, until))
-        advance(done.steps)
+        end, steps, _, _ = done
+        advance(steps)
         stepped(now, plan, done, scheduler)
-        now = done.now_as
+        now = end
         first, finished = complete(plan)
         if first or finished:
             completed(now, first, finished)

@@ -76,6 +76,7 @@ class Recorder:
         self._preempted_s: dict[int, float] = {}
         self._resume_gaps = array("d")
         self._end_s = 0.0
+        self._now_as, self._now_s = 0, 0.0  # the end of the latest event
 
     def refused(self, seq: Sequence) -> None:
         self._status[seq.index] = REFUSED
@@ -83,21 +84,10 @@ class Recorder:
     def stepped(self, start_as: int, plan: StepPlan, done: Done, scheduler: Scheduler) -> None:
         """An event of one or more steps ended; memory is as in its last step."""
         now_as, steps, first_as, growth_as = done
-        (
-            step,
-            _,
-            decodes,
-            context_tokens,
-            read_bytes,
-            _,
-            prefill_tokens,
-            chunks,
-            admitted,
-            preempted,
-            _,
-        ) = plan
-        start_s = start_as / AS_PER_S
-        end_s = now_as / AS_PER_S
+        step, _, decodes, context, read_bytes, _, prefilled, chunks, admitted, preempted, _ = plan
+        start_s = self._now_s if start_as == self._now_as else start_as / AS_PER_S
+        end_s = self._now_s = now_as / AS_PER_S
+        self._now_as = now_as
         for index in admitted:
             if self._scheduled[index] != self._scheduled[index]:  # not resumed after a preemption
                 self._scheduled[index] = start_s
@@ -116,9 +106,9 @@ class Recorder:
             step,
             steps,
             decodes,
-            context_tokens,
+            context,
             read_bytes,
-            prefill_tokens,
+            prefilled,
             len(scheduler.running),
             len(scheduler.waiting),
             len(admitted),
@@ -127,12 +117,12 @@ class Recorder:
         )
 
     def completed(self, now_as: int, first: list[Sequence], finished: list[Sequence]) -> None:
-        now_s = now_as / AS_PER_S
+        now_s = self._now_s if now_as == self._now_as else now_as / AS_PER_S
         for seq in first:
             self._first[seq.index] = now_s
         for seq in finished:
             self._finish[seq.index] = now_s
-            self._left(seq, seq.generated)
+            self._left(seq, seq.generated, FINISHED)
 
     def sample(self, now_as: int, scheduler: Scheduler) -> None:
         self.next_sample_as = (now_as // self._interval_as + 1) * self._interval_as
@@ -149,7 +139,7 @@ class Recorder:
             decoded = tick - seq.joined_tick if seq.joined_tick >= 0 else 0
             self._left(seq, seq.generated + decoded, UNFINISHED)
 
-    def _left(self, seq: Sequence, generated: int, status: int = FINISHED) -> None:
+    def _left(self, seq: Sequence, generated: int, status: int) -> None:
         index = seq.index
         self._status[index] = status
         self._generated[index] = generated

@@ -105,7 +105,10 @@ class Scheduler:
         max_steps = 1
         # After a preemption admission is asked again next step; who left early is reported then.
         if not (chunks or preempted or self.leaving):
-            max_steps += manager.growable(self._next_finish() - manager.tick)
+            tick, admission, seq = self._finishing[0]
+            if seq.admission != admission or seq.joined_tick < 0:
+                tick = self._next_finish()
+            max_steps += manager.growable(tick - manager.tick)
         read_bytes, growth = manager.reads()
         finished = self._finished
         plan = make_plan(
@@ -135,7 +138,9 @@ class Scheduler:
     def complete(self, plan: StepPlan) -> tuple[list[Sequence], list[Sequence]]:
         """The plan has run: who got a first token, and who finished and left."""
         first: list[Sequence] = []
-        finished, self.leaving = self.leaving, []
+        finished: list[Sequence] = []
+        if self.leaving:
+            finished, self.leaving = self.leaving, []
         for request, _, _, last in plan.chunks:
             if last:
                 seq = self.running[request]
@@ -247,8 +252,10 @@ class Scheduler:
             if seq.joined_tick >= 0:
                 self.manager.rest(seq)
             self.held.append(seq)
-        else:
-            self._leave(seq, finished)
+            return
+        self.manager.release(seq)
+        self._finished.append(seq.index)
+        finished.append(seq)
 
     def _leave(self, seq: Sequence, finished: list[Sequence]) -> None:
         self.manager.release(seq)

@@ -83,7 +83,8 @@ class Pages(Manager):
 
     def growable(self, limit: int) -> int:
         free, size, decoding = self.free, self.block_size, self.decoding
-        if (limit // size + 1) * decoding <= free:
+        # No step takes more than a block a sequence, nor `size` steps; ask for the sum at need.
+        if (limit // size + 1) * decoding <= free or self._need(limit) <= free:
             return limit
         cycles = free // decoding  # in `size` steps each sequence takes exactly one block
         steps, free = cycles * size, free % decoding
@@ -95,18 +96,19 @@ class Pages(Manager):
         return min(steps, limit)
 
     def grow(self, steps: int) -> None:
-        if steps == 1:
-            self.free -= self._residues[-self.tick % self.block_size]
-        else:  # the residues that come due in the next ticks, going down
-            slot = -self.tick % self.block_size
-            cycles, rest = divmod(steps, self.block_size)
-            low, high = slot + 1 - rest, slot + 1
-            need = cycles * self.decoding + sum(self._residues[max(low, 0) : high])
-            if low < 0:
-                need += sum(self._residues[low:])
-            self.free -= need
+        self.free -= self._need(steps)
         self.tick += steps
         self.context += steps * self.decoding
+
+    def _need(self, steps: int) -> int:
+        """Blocks that the decoding sequences take in their next steps."""
+        slot = -self.tick % self.block_size
+        if steps == 1:
+            return self._residues[slot]
+        cycles, rest = divmod(steps, self.block_size)
+        low, high = slot + 1 - rest, slot + 1  # residues come due going down
+        need = cycles * self.decoding + sum(self._residues[max(low, 0) : high])
+        return need + sum(self._residues[low:]) if low < 0 else need
 
     def rest(self, seq: Sequence) -> None:
         stored, joined = seq.stored, seq.joined_tick
