@@ -1,0 +1,51 @@
+"""Store: K and V of new tokens into their slots, in the pool's own storage."""
+
+from __future__ import annotations
+
+import torch
+import triton
+
+from ..pool import KVPool
+from .kernel import store_kernel
+
+BLOCK_TOKENS = 16
+
+
+def store(pool: KVPool, k: torch.Tensor, v: torch.Tensor, slots: torch.Tensor) -> None:
+    """Write ``k`` and ``v`` [tokens, kv_heads, head_dim] at ``slots`` [tokens] (int32 or int64).
+
+    A negative slot skips its token; two tokens with one slot are the caller's error. int8 and int4
+    choose their scales here, fp8 uses those already in the pool.
+    """
+    tokens, kv_heads, head_dim = k.shape
+    if (kv_heads, head_dim) != (pool.kv_heads, pool.head_dim) or v.shape != k.shape:
+        raise ValueError(f"k and v must be [tokens, {pool.kv_heads}, {pool.head_dim}]: {k.shape}")
+    if k.stride() != v.stride() or k.stride(-1) != 1:
+        raise ValueError("k and v must share their strides, the last one 1")
+    if slots.shape != (tokens,) or not slots.is_contiguous():
+        raise ValueError(f"slots must be a contiguous [{tokens}]")
+    if tokens == 0:
+        return
+    int4 = pool.storage == "int4"
+    store_kernel[(triton.cdiv(tokens, BLOCK_TOKENS), kv_heads)](
+        k,
+        v,
+        pool.k,
+        pool.v,
+        pool.k_scale,
+        pool.v_scale,
+        pool.k_zero,
+        pool.v_zero,
+        slots,
+        tokens,
+        pool.page_size,
+        *k.stride()[:2],
+        *pool.k.stride()[:3],
+        *pool.side_strides,
+        D=head_dim,
+        DP=triton.next_power_of_2(head_dim // 2 if int4 else head_dim),
+        GROUP_SIZE=pool.group,
+        STORAGE=pool.storage,
+        BT=BLOCK_TOKENS,
+        num_warps=4,
+    )
