@@ -1,4 +1,4 @@
-"""Where keys and values live on a device: one tensor layout that every kernel and every policy shares."""
+"""Where keys and values live on a device: one layout that every kernel and policy shares."""
 
 from __future__ import annotations
 
@@ -9,43 +9,35 @@ import torch
 
 Storage = Literal["native", "fp8", "int8", "int4"]
 STORAGES: tuple[Storage, ...] = ("native", "fp8", "int8", "int4")
-
-FP8_MAX = 448.0  # largest finite e4m3 value
-INT8_MAX = 127.0
-INT4_MAX = 15.0
-
-
-def int4_group(head_dim: int) -> int:
-    """Elements that share a scale: 32, or half a head where 32 does not divide that half."""
-    half = head_dim // 2
-    return 32 if half % 32 == 0 else half
+PARTS = 4  # int4 groups a head: each quarter has its own scale and zero
 
 
 @dataclass(frozen=True, slots=True)
 class KVPool:
-    """One layer's cache: ``[pages, kv_heads, page_size, head_dim]``, so that a page of a head is one
-    contiguous tile. A contiguous cache is a single page with one slot a token.
+    """One layer's cache: ``[pages, kv_heads, page_size, head_dim]``, so that a page of a head is
+    one contiguous tile. A contiguous cache is a single page with one slot a token.
 
     A *slot* is ``page * page_size + offset``; kernels get slots or a page table, never positions.
 
-    Storage (x is the value read back):
-      native  16 or 32 bit floats
-      fp8     e4m3, x = code * scale[kv_head], scales fp32 ``[kv_heads]``
-      int8    x = code * scale, scales fp16 ``[pages, kv_heads, page_size]``
-      int4    x = code * scale + zero, both fp16 ``[pages, kv_heads, page_size, head_dim // group]``;
-              byte j of a row holds dimension j (low nibble) and j + head_dim / 2 (high nibble), so a
-              kernel works on two half heads and never shuffles lanes
+    Storage, and what a value reads back as:
+
+    native  16 or 32 bit floats
+    fp8     e4m3: code * scale; side fp32 ``[kv_heads, 2]`` (K, V), chosen by the caller
+    int8    code * scale; side fp16 ``[pages, kv_heads, page_size, 2]`` (K, V)
+    int4    code * scale + zero; side fp16 ``[pages, kv_heads, page_size, 2, 4, 2]``
+            (K or V, quarter of the head, scale or zero). The 16-bit word j of a row holds
+            dimensions j, j + D/4, j + D/2 and j + 3D/4 in its nibbles, low first, so that a kernel
+            works on quarter heads and never shuffles lanes.
+
+    The scales of a token sit together in 32-bit words: the GPU copies nothing smaller
+    asynchronously, and one read serves all.
     """
 
     k: torch.Tensor
     v: torch.Tensor
     head_dim: int
     storage: Storage = "native"
-    group: int = 0
-    k_scale: torch.Tensor | None = None
-    v_scale: torch.Tensor | None = None
-    k_zero: torch.Tensor | None = None
-    v_zero: torch.Tensor | None = None
+    side: torch.Tensor | None = None
 
     def __post_init__(self) -> None:
         width = self.head_dim // 2 if self.storage == "int4" else self.head_dim
@@ -55,32 +47,13 @@ class KVPool:
             raise ValueError("k and v must share one shape and strides")
         if self.k.stride(-1) != 1:
             raise ValueError("the head dimension must be contiguous")
-        sides = self.side_data
-        if len({(t.shape, t.stride(), t.dtype) for t in sides}) > 1:
-            raise ValueError("scales and zeros must share one shape, strides and type")
-        if len(sides) != {"native": 0, "fp8": 2, "int8": 2, "int4": 4}[self.storage]:
-            raise ValueError(f"{self.storage} storage got {len(sides)} side tensors")
-        if self.storage == "int4":
-            half = self.head_dim // 2
-            fits = self.group == half or (half % self.group == 0 and self.group.bit_count() == 1)
-            if not fits:
-                raise ValueError(f"group {self.group} must be half a head or a power of two in it")
-
-    @property
-    def side_data(self) -> list[torch.Tensor]:
-        """Scales and zeros: bytes that the codes alone do not show."""
-        sides = (self.k_scale, self.v_scale, self.k_zero, self.v_zero)
-        return [t for t in sides if t is not None]
-
-    @property
-    def side_strides(self) -> tuple[int, int, int, int]:
-        """Strides (page, head, slot, group) of scales and zeros; 0 where there is no such axis."""
-        if self.k_scale is None:
-            return 0, 0, 0, 0
-        if self.storage == "fp8":
-            return 0, self.k_scale.stride(0), 0, 0
-        page, head, slot, *group = self.k_scale.stride()
-        return page, head, slot, group[0] if group else 0
+        if self.head_dim % PARTS:
+            raise ValueError(f"head_dim must be a multiple of {PARTS}, is {self.head_dim}")
+        shape = side_shape(self.storage, *self.k.shape[:3])
+        if (self.side is None) != (shape == ()) or (
+            self.side is not None and self.side.shape != shape
+        ):
+            raise ValueError(f"{self.storage} storage needs side data {shape}")
 
     @property
     def pages(self) -> int:
@@ -96,7 +69,20 @@ class KVPool:
 
     @property
     def nbytes(self) -> int:
-        return sum(t.numel() * t.element_size() for t in (self.k, self.v, *self.side_data))
+        """Codes and side data together: the scales are not free."""
+        held = (self.k, self.v) if self.side is None else (self.k, self.v, self.side)
+        return sum(t.numel() * t.element_size() for t in held)
+
+
+def side_shape(storage: Storage, pages: int, kv_heads: int, page_size: int) -> tuple[int, ...]:
+    """Shape of a storage's scales and zeros, () where it has none."""
+    shapes: dict[Storage, tuple[int, ...]] = {
+        "native": (),
+        "fp8": (kv_heads, 2),
+        "int8": (pages, kv_heads, page_size, 2),
+        "int4": (pages, kv_heads, page_size, 2, PARTS, 2),
+    }
+    return shapes[storage]
 
 
 def allocate(
@@ -107,27 +93,15 @@ def allocate(
     *,
     storage: Storage = "native",
     dtype: torch.dtype = torch.bfloat16,
-    group: int | None = None,
     device: torch.device | str = "cpu",
 ) -> KVPool:
     """A pool with unwritten (arbitrary) contents. ``dtype`` is that of native storage alone."""
-    shape = (pages, kv_heads, page_size)
-
-    def pair(width: int, kind: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
-        k = torch.empty(*shape, width, dtype=kind, device=device)
-        return k, torch.empty_like(k)
-
-    if storage == "native":
-        return KVPool(*pair(head_dim, dtype), head_dim)
-    if storage == "fp8":
-        ones = torch.ones(kv_heads, dtype=torch.float32, device=device)
-        codes = pair(head_dim, torch.float8_e4m3fn)
-        return KVPool(*codes, head_dim, "fp8", 0, ones, ones.clone())
-    if storage == "int8":
-        scales = (torch.empty(shape, dtype=torch.float16, device=device) for _ in range(2))
-        return KVPool(*pair(head_dim, torch.int8), head_dim, "int8", 0, *scales)
-    group = group or int4_group(head_dim)
-    scale = pair(head_dim // group, torch.float16)
-    zero = pair(head_dim // group, torch.float16)
-    codes = pair(head_dim // 2, torch.uint8)
-    return KVPool(*codes, head_dim, "int4", group, *scale, *zero)
+    kinds = {"native": dtype, "fp8": torch.float8_e4m3fn, "int8": torch.int8, "int4": torch.uint8}
+    width = head_dim // 2 if storage == "int4" else head_dim
+    k = torch.empty(pages, kv_heads, page_size, width, dtype=kinds[storage], device=device)
+    side = None
+    if shape := side_shape(storage, pages, kv_heads, page_size):
+        side = torch.empty(shape, dtype=torch.float16, device=device)
+        if storage == "fp8":
+            side = torch.ones(shape, dtype=torch.float32, device=device)
+    return KVPool(k, torch.empty_like(k), head_dim, storage, side)

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="untyped-decorator,no-untyped-def,no-untyped-call"
-"""Pieces that several kernels share: addressing, and loading a tile of any storage."""
+"""Pieces that several kernels share: addresses, unpacking codes, a step of the online softmax."""
 
 import triton
 import triton.language as tl
@@ -9,9 +9,10 @@ LOG2E = tl.constexpr(1.4426950408889634)
 
 @triton.jit
 def locate(
-    TABLE, o_table, start, n0, o_n, m_n, PAGED: tl.constexpr, PAGE: tl.constexpr, WHOLE: tl.constexpr
-):
-    """Page and slot within it of each key of a tile; ids are int64 before any stride multiplies them.
+    TABLE, o_table, start, n0, o_n, m_n,
+    PAGED: tl.constexpr, PAGE: tl.constexpr, WHOLE: tl.constexpr,
+):  # fmt: skip
+    """Page and slot within it of each key of a tile, int64 before any stride multiplies them.
 
     WHOLE: the tile starts at n0 and never crosses a page, so one scalar load finds its page.
     """
@@ -40,38 +41,69 @@ def softmax_step(b_s, b_m, b_l):
 
 
 @triton.jit
+def finish(b_m, b_l):
+    """Divisor and base-2 log-sum-exp of each row; rows without keys give 0 and -inf."""
+    b_div = tl.where(b_l > 0.0, b_l, 1.0)
+    return b_div, tl.where(b_l > 0.0, b_m + tl.log2(b_div), float("-inf"))
+
+
+@triton.jit
+def as_half(b_x):
+    """The fp16 value whose bits are the low 16 of each element."""
+    return b_x.to(tl.int16).to(tl.float16, bitcast=True)
+
+
+@triton.jit
+def unpack(b_w, J: tl.constexpr, STORAGE: tl.constexpr):
+    """Code j of each 16-bit word as fp16, exactly; fp8 comes 2^8 too small.
+
+    No conversion instruction: 0x6400 is 1024 in fp16, whose last mantissa bit is worth 1, so OR-ing
+    a small integer in adds it. The compiler does these on two values at a time.
+    """
+    if STORAGE == "int4":
+        if J >= 2:
+            b_w = b_w >> 8
+        if J % 2 == 0:
+            return as_half((b_w & 0xF) | 0x6400) - 1024.0
+        return as_half((b_w & 0xF0) | 0x6400) * 0.0625 - 64.0
+    if STORAGE == "int8":
+        if J == 1:
+            b_w = b_w >> 8
+        return as_half(((b_w & 0xFF) ^ 0x80) | 0x6400) - 1152.0
+    # e4m3 is fp16 with the top exponent bit and seven mantissa bits missing. The arithmetic shift
+    # leaves a copy of the sign where that exponent bit goes; 0xBF80 clears it.
+    if J == 0:
+        b_w = b_w << 8
+    return as_half((b_w >> 1) & -0x4080)
+
+
+@triton.jit
 def load_rows(
-    X,
-    SCALE,
-    ZERO,
-    o_x,  # [BN] element offset of each row
-    o_side,  # [BN] offset of each row's scale (int8: the scale, int4: the first group's)
-    s_group,
-    head_scale,  # fp8: the head's scale
-    m_n,
-    DTYPE: tl.constexpr,
-    D: tl.constexpr,
-    DP: tl.constexpr,
-    GROUP_SIZE: tl.constexpr,
-    STORAGE: tl.constexpr,
-):
-    """A dequantised tile [BN, DP] of any storage; masked rows are 0 whatever the memory holds."""
+    X, SIDE, o_x, o_side, s_part, head_scale, m_n, DTYPE: tl.constexpr, D: tl.constexpr,
+    DP: tl.constexpr, STORAGE: tl.constexpr,
+):  # fmt: skip
+    """A dequantised tile [BN, DP] of any storage; masked rows are 0 whatever the memory holds.
+
+    o_x and o_side [BN] point at each row's first code and scale. Codes are read one by one: fit
+    for kernels that use a tile often, too slow for decoding.
+    """
     o_d = tl.arange(0, DP)
     m_x = m_n[:, None] & (o_d < D)[None, :]  # [BN, DP]
     if STORAGE == "int4":
-        HALF: tl.constexpr = D // 2
-        o_byte = tl.where(o_d < HALF, o_d, o_d - HALF)
+        QUARTER: tl.constexpr = D // 4
+        o_part = o_d // QUARTER
+        o_byte = (o_d % QUARTER) * 2 + o_part // 2
         b_x = tl.load(X + o_x[:, None] + o_byte[None, :], mask=m_x, other=0).to(tl.int32)
-        b_x = (b_x >> tl.where(o_d < HALF, 0, 4)[None, :]) & 15
-        p_side = o_side[:, None] + (o_d // GROUP_SIZE * s_group)[None, :]
-        b_scale = tl.load(SCALE + p_side, mask=m_x, other=0.0).to(tl.float32)
-        b_zero = tl.load(ZERO + p_side, mask=m_x, other=0.0).to(tl.float32)
-        b_x = b_x.to(tl.float32) * b_scale + b_zero
-    else:
-        b_x = tl.load(X + o_x[:, None] + o_d[None, :], mask=m_x, other=0.0)
-        if STORAGE == "int8":
-            b_scale = tl.load(SCALE + o_side, mask=m_n, other=0.0).to(tl.float32)
-            b_x = b_x.to(tl.float32) * b_scale[:, None]
-        if STORAGE == "fp8":
-            b_x = b_x.to(tl.float32) * head_scale
-    return b_x.to(DTYPE)
+        b_x = (b_x >> (o_part % 2 * 4)[None, :]) & 15
+        p_side = SIDE + o_side[:, None] + (o_part * s_part)[None, :]
+        b_scale = tl.load(p_side, mask=m_x, other=0.0).to(tl.float32)
+        b_zero = tl.load(p_side + 1, mask=m_x, other=0.0).to(tl.float32)
+        return (b_x.to(tl.float32) * b_scale + b_zero).to(DTYPE)
+    if STORAGE == "native":
+        return tl.load(X + o_x[:, None] + o_d[None, :], mask=m_x, other=0.0).to(DTYPE)
+    b_x = tl.load(X + o_x[:, None] + o_d[None, :], mask=m_x, other=0)
+    if STORAGE == "int8":
+        b_scale = tl.load(SIDE + o_side, mask=m_n, other=0.0).to(tl.float32)
+        return (b_x.to(tl.float32) * b_scale[:, None]).to(DTYPE)
+    b_x = unpack(b_x.to(tl.int16), 0, "fp8")
+    return (b_x.to(tl.float32) * (256.0 * head_scale)).to(DTYPE)

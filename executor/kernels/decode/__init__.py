@@ -10,8 +10,9 @@ import triton
 
 from ..configs import Config, decode_config, device_arch, multiprocessors, pick_splits
 from ..pool import KVPool
-from .kernel import LOG2E, combine_kernel, decode_kernel
-from .kernel_int4 import decode_int4_kernel
+from ..tile import LOG2E
+from .kernel import combine_kernel, decode_kernel
+from .packed import decode_packed_kernel
 
 Window = Literal["none", "full", "ring"]
 
@@ -68,55 +69,87 @@ def decode(
         lse_part = torch.empty(batch, q_heads, splits, dtype=torch.float32, device=q.device)
         strides = (*o_part.stride()[:3], *lse_part.stride())
 
-    int4 = pool.storage == "int4"
-    side = pool.side_strides
     mode: Window = "none" if window == 0 else "ring" if ring else "full"
-    table_strides = (0, 0)
-    if table is not None:
-        table_strides = (table.stride(0), table.stride(1) if table.dim() == 3 else 0)
-    lengths_strides = (lengths.stride(0), lengths.stride(1) if lengths.dim() == 2 else 0)
-    tensors = (pool.k, pool.v, pool.k_scale, pool.v_scale)
-    zeros = (pool.k_zero, pool.v_zero) if int4 else ()
-    width = triton.next_power_of_2(head_dim // 2 if int4 else head_dim)
+    addresses = (table, start, lengths)
+    layout = (
+        *(table.stride()[:-1] if table is not None else (0,)),
+        *(() if table is not None and table.dim() == 3 else (0,)),
+        *lengths.stride(),
+        *(() if lengths.dim() == 2 else (0,)),
+    )
+    # Rows of a dot: 16 at least. The packed kernel's tiles are as narrow as 16 or 32 columns, and a
+    # dot no wider than tall would make its warps repeat each other: larger groups take turns.
+    rows = max(16, triton.next_power_of_2(heads))
+    if pool.storage != "native":
+        rows = 8 if pool.k.shape[-1] * pool.k.element_size() <= 32 else 16
+    # Keys found through a table wait for it: the compiler spreads its stages over both reads, and
+    # only two more of them buffer the keys as deep as without a table.
+    stages = config.stages + (0 if table is None else 2)
     common = {
         "HEADS": heads,
-        "GP": max(16, triton.next_power_of_2(heads)),
-        "D": head_dim,
+        "GP": rows,
         "PAGED": table is not None,
         "PAGE": pool.page_size if table is not None else 0,
         "WINDOW": mode,
         "SPLITS": splits,
         "BN": config.block_n,
-        "STAGES": config.stages,
+        "STAGES": stages,
         "num_warps": config.warps,
-        "num_stages": config.stages,
+        "num_stages": stages,
     }
-    if int4:
-        align = gcd(16, *pool.k.stride()[:3])
-        own = {"HP": width, "GROUP_SIZE": pool.group, "ALIGN": align}
+    grid = (batch, pool.kv_heads * -(-heads // rows), splits)
+    factor = (head_dim**-0.5 if scale is None else scale) * LOG2E.value
+    if pool.storage == "native":
+        decode_kernel[grid](
+            q,
+            pool.k,
+            pool.v,
+            *addresses,
+            o_part,
+            lse_part,
+            factor,
+            sinks,
+            window,
+            *q.stride()[:2],
+            *pool.k.stride()[:3],
+            *layout,
+            *strides,
+            D=head_dim,
+            DP=triton.next_power_of_2(head_dim),
+            **common,
+        )
     else:
-        own = {"DP": width, "STORAGE": pool.storage}
-    (decode_int4_kernel if int4 else decode_kernel)[(batch, pool.kv_heads, splits)](
-        q,
-        *tensors,
-        *zeros,
-        table,
-        start,
-        lengths,
-        o_part,
-        lse_part,
-        (head_dim**-0.5 if scale is None else scale) * LOG2E.value,
-        sinks,
-        window,
-        *q.stride()[:2],
-        *pool.k.stride()[:3],
-        *(side if int4 else side[:3]),
-        *table_strides,
-        *lengths_strides,
-        *strides,
-        **common,
-        **own,
-    )
+        assert pool.side is not None
+        k, v = pool.k.view(torch.int16), pool.v.view(torch.int16)
+        words = k.shape[-1]
+        if pool.storage == "fp8":
+            side = pool.side
+            side_strides: tuple[int, ...] = (0, side.stride(0), 0)
+        else:
+            side = pool.side.view(torch.int32)
+            side_strides = side.stride()[:3]
+        decode_packed_kernel[grid](
+            q,
+            k,
+            v,
+            side,
+            *addresses,
+            o_part,
+            lse_part,
+            factor,
+            sinks,
+            window,
+            *q.stride()[:2],
+            *k.stride()[:3],
+            *side_strides,
+            *layout,
+            *strides,
+            W=words,
+            WP=max(16, triton.next_power_of_2(words)),
+            STORAGE=pool.storage,
+            ALIGN=gcd(8, *k.stride()[:3]),
+            **common,
+        )
     if splits > 1:
         combine_kernel[(batch, q_heads)](
             o_part,

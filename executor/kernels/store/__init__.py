@@ -26,25 +26,27 @@ def store(pool: KVPool, k: torch.Tensor, v: torch.Tensor, slots: torch.Tensor) -
         raise ValueError(f"slots must be a contiguous [{tokens}]")
     if tokens == 0:
         return
-    int4 = pool.storage == "int4"
+    views = {"native": pool.k.dtype, "fp8": torch.uint8, "int8": torch.int8, "int4": torch.int16}
+    codes = pool.k.view(views[pool.storage])
+    side_strides = (0, 0, 0)
+    if pool.side is not None:
+        # fp8 has only (heads, 2)
+        strides = pool.side.stride()
+        side_strides = (0, strides[0], 0) if pool.storage == "fp8" else strides[:3]
     store_kernel[(triton.cdiv(tokens, BLOCK_TOKENS), kv_heads)](
         k,
         v,
-        pool.k,
-        pool.v,
-        pool.k_scale,
-        pool.v_scale,
-        pool.k_zero,
-        pool.v_zero,
+        codes,
+        pool.v.view(codes.dtype),
+        pool.side,
         slots,
         tokens,
         pool.page_size,
         *k.stride()[:2],
-        *pool.k.stride()[:3],
-        *pool.side_strides,
+        *codes.stride()[:3],
+        *side_strides,
         D=head_dim,
-        DP=triton.next_power_of_2(head_dim // 2 if int4 else head_dim),
-        GROUP_SIZE=pool.group,
+        DP=triton.next_power_of_2(codes.shape[-1]),
         STORAGE=pool.storage,
         BT=BLOCK_TOKENS,
         num_warps=4,
