@@ -38,6 +38,7 @@ TIMELINE = ("time_s", "running", "waiting", *(f"{use}_bytes" for use in MEMORY))
 class Run:
     """One run folder in memory. `label` is unique among the runs loaded together."""
 
+    folder: Path
     label: str
     info: RunInfo
     requests: Columns
@@ -54,14 +55,20 @@ class Run:
 
 
 def load_runs(paths: Iterable[Path]) -> list[Run]:
-    """The runs in these folders, each a run folder or a folder of run folders (sorted by name).
+    """The runs in these folders, each a run folder or a folder of run folders.
+
+    Runs of one folder are in the order of the command that made them, else by name.
 
     Raises InputError where a folder holds no run, or a run's file is missing, corrupt or of
     another version.
     """
-    folders = [folder for path in paths for folder in _run_folders(Path(path))]
-    runs = [_load(folder) for folder in folders]
-    return _uniquely_labelled(runs, folders)
+    found = (map(_load, _run_folders(Path(path))) for path in paths)
+    return uniquely_labelled([run for runs in found for run in sorted(runs, key=_position)])
+
+
+def _position(run: Run) -> tuple[bool, int]:
+    """Runs that don't say where they stand keep their places, after those that do."""
+    return run.info.order is None, run.info.order or 0
 
 
 def _run_folders(path: Path) -> list[Path]:
@@ -77,9 +84,9 @@ def _run_folders(path: Path) -> list[Path]:
 
 def _load(folder: Path) -> Run:
     info = _info(folder / "run.json")
-    label = info.name if info.kind == "simulated" else f"{info.name} · {info.kind}"
     return Run(
-        label,
+        folder,
+        info.name,
         info,
         _table(folder / "requests.parquet", REQUESTS),
         _table(folder / "steps.parquet", STEPS),
@@ -129,17 +136,17 @@ def _column(column: Any) -> NDArray[Any]:
     return array.astype(str) if array.dtype == object else array
 
 
-def _uniquely_labelled(runs: list[Run], folders: list[Path]) -> list[Run]:
-    """Runs of the same name (other device, other day) are told apart by their folders."""
-    names = Counter(run.label for run in runs)
-    labels = [
-        run.label if names[run.label] == 1 else f"{run.label} · {folder.resolve().parent.name}"
-        for run, folder in zip(runs, folders, strict=True)
+def uniquely_labelled(runs: list[Run]) -> list[Run]:
+    """The same runs; those of one name (other device, other day) are told apart by folder."""
+    plain = [
+        run.info.name if run.info.kind == "simulated" else f"{run.info.name} · {run.info.kind}"
+        for run in runs
     ]
+    names = Counter(plain)
     seen: Counter[str] = Counter()
     unique = []
-    for run, label in zip(runs, labels, strict=True):
+    for run, name in zip(runs, plain, strict=True):
+        label = name if names[name] == 1 else f"{name} · {run.folder.resolve().parent.name}"
         seen[label] += 1
-        name = label if seen[label] == 1 else f"{label} ({seen[label]})"
-        unique.append(replace(run, label=name))
+        unique.append(replace(run, label=label if seen[label] == 1 else f"{label} ({seen[label]})"))
     return unique

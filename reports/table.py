@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from rich.console import Console
 from rich.table import Table
 
 from reports.compare import MetricLike, rows
-from reports.text import number, shown_unit
+from reports.text import column
 
 TERMINAL = (
     "finished",
@@ -15,13 +16,26 @@ TERMINAL = (
     "unfinished",
     "kv_live_of_used_mean",
     "running_mean",
-    "num_preemptions",
     "output_throughput",
     "ttft_ms_p99",
-    "e2el_ms_mean",
 )
-ONLY_IF_ANY = ("truncated", "refused", "unfinished", "num_preemptions")
-"""Columns that say nothing while they are zero everywhere: 80 columns are few."""
+"""What 80 columns hold beside a name; the report has the rest."""
+
+ONLY_IF_ANY = ("truncated", "refused", "unfinished")
+"""Columns that say nothing while they are zero everywhere."""
+
+WIDTH = 110
+"""Columns where there is no terminal to ask."""
+
+
+def print_summary(
+    runs: Mapping[str, Sequence[Mapping[str, object]] | Sequence[MetricLike]],
+) -> None:
+    """Print `summary_table` on stdout."""
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=WIDTH)
+    console.print(summary_table(runs))
 
 
 class _Metric(NamedTuple):
@@ -46,17 +60,20 @@ def summary_table(
         for name in TERMINAL
         if name in found and (name not in ONLY_IF_ANY or any(found[name].values))
     ]
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
     table.add_column("policy", no_wrap=True)
-    for row in shown:
-        heading = "\n".join(filter(None, [row.label, shown_unit(row.unit)]))
-        table.add_column(heading, justify="right", overflow="fold")
+    columns = [column(row.values, row.unit) for row in shown]
+    for row, (shown_in, _) in zip(shown, columns, strict=True):
+        unit = shown_in.replace("requests", "")  # wider than any count of them
+        heading = "\n".join([*row.label.split(), *filter(None, [unit])])
+        table.add_column(heading, justify="right", no_wrap=True, vertical="bottom")
     for i, label in enumerate(runs):
         # A spec breaks after its name and its commas, or long ones would squeeze the numbers.
         cells = [label.replace(":", ":\n  ").replace(",", ",\n  ")]
-        for row in shown:
-            cell = number(row.values[i], row.unit)
-            cells.append(f"[bold green]{cell}[/]" if row.best[i] else cell)
+        cells += [
+            f"[bold green]{texts[i]}[/]" if row.best[i] else texts[i]
+            for row, (_, texts) in zip(shown, columns, strict=True)
+        ]
         table.add_row(*cells)
     return table
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from reports.load import Run
+from reports.sections import one_trace
 from reports.text import counted, gib, listed, number
 from reports.theme import USES, WASTE
 
@@ -43,6 +44,9 @@ def verdict(runs: Sequence[Run]) -> Verdict:
             (),
             None,
         )
+    if unlike := _unlike(runs):
+        outcomes = tuple(f"{run.label}: {_outcome(run)}." for run in runs)
+        return Verdict("mixed", f"different {unlike}", UNLIKE[unlike], outcomes, None)
     best = min(runs, key=_rank)
     if not any(_served(run) for run in runs):
         return _none_served(runs)
@@ -53,8 +57,31 @@ def verdict(runs: Sequence[Run]) -> Verdict:
         status = "no policy serves every request in full"
     if len(runs) == 1:
         return Verdict(tone, status, f"{best.label}: {_outcome(best)}.", _waste(runs, best), None)
-    details = (_why_best(runs, best), *_quicker_but_lossy(runs, best), *_waste(runs, best))
+    details = (
+        _why_best(runs, best),
+        *_quicker_but_lossy(runs, best),
+        *_unknown_limitations(runs),
+        *_waste(runs, best),
+    )
     return Verdict(tone, status, f"{best.label} fits best.", details, best.label)
+
+
+UNLIKE = {
+    "traces": "These runs replay different traces, so no winner is named.",
+    "models": "These runs serve different models, so no winner is named.",
+}
+"""What makes counts and times no measure of a policy."""
+
+
+def comparable(runs: Sequence[Run]) -> bool:
+    """Whether the runs' numbers can be held against each other."""
+    return _unlike(runs) is None
+
+
+def _unlike(runs: Sequence[Run]) -> str | None:
+    if not one_trace(runs):
+        return "traces"
+    return "models" if len({run.info.model.name for run in runs}) > 1 else None
 
 
 def _rank(run: Run) -> tuple[bool, int, float]:
@@ -87,10 +114,14 @@ def _none_served(runs: Sequence[Run]) -> Verdict:
     if any(other.count("unfinished") for other in runs):
         text = f"None of {total} was served before the run ended."
         return Verdict("failed", "no request served", text, (), None)
+    budgets = {gib(run.info.pool.capacity_bytes) for run in runs}
+    longest = {f"{run.info.pool.max_len:,}" for run in runs}
+    whose = "the policy's" if len(runs) == 1 else "any policy's"
     text = (
-        f"Every one of {total} was refused: none can ever fit the KV budget of "
-        f"{gib(run.info.pool.capacity_bytes)} and the longest context of "
-        f"{run.info.pool.max_len:,} tokens."
+        f"Every one of {total} was refused: even the shortest prompt, of "
+        f"{counted(int(run.requests['prompt_tokens'].min()), 'token')}, leaves no room for an "
+        f"answer within {whose} own options, the KV budget of {' or '.join(sorted(budgets))} and "
+        f"the longest context of {' or '.join(sorted(longest))} tokens."
     )
     return Verdict("failed", "all requests refused", text, (), None)
 
@@ -121,7 +152,7 @@ def _why_best(runs: Sequence[Run], best: Run) -> str:
         text += f", against {_seconds(slowest)} s with {slowest.label}"
     exact = [run for run in equals if run.info.policy.limitation is None and run is not best]
     close = [run.label for run in exact if _close(run, mean)]
-    return f"{text}. Within {CLOSE:.0%} of that: {listed(close)}." if close else f"{text}."
+    return f"{text}. Within {CLOSE * 100:.0f} % of that: {listed(close)}." if close else f"{text}."
 
 
 def _close(run: Run, mean: float) -> bool:
@@ -141,6 +172,16 @@ def _quicker_but_lossy(runs: Sequence[Run], best: Run) -> tuple[str, ...]:
     return (
         f"{rival.label} would do better still ({_outcome(rival)}, {_seconds(rival)} s on average) "
         f"but changes the model's answers: {limitation}.",
+    )
+
+
+def _unknown_limitations(runs: Sequence[Run]) -> tuple[str, ...]:
+    """A run folder may not say whether its policy is exact; then no ranking may imply it."""
+    if all("limitation" in run.info.policy.model_fields_set for run in runs):
+        return ()
+    return (
+        "This counts service, not answers: a policy that drops or compresses KV changes the "
+        "model's answers.",
     )
 
 

@@ -6,7 +6,9 @@ import simpy
 
 from sim.cost.base import StepCost
 from sim.engine import Effects
-from sim.plan import Done, Sleep
+from sim.plan import Done, Sleep, from_fields
+
+make_done = from_fields(Done)
 
 
 def run_simulated(effects: Effects, cost: StepCost, fast_forward: bool = True) -> None:
@@ -23,25 +25,31 @@ def run_simulated(effects: Effects, cost: StepCost, fast_forward: bool = True) -
 def _engine(
     env: simpy.Environment, effects: Effects, cost: StepCost, fast_forward: bool
 ) -> Generator[simpy.Event, None, None]:
+    timeout, linear, send = env.timeout, cost.linear, effects.send
+    now = 0
     effect = next(effects, None)
     while effect is not None:
-        now = int(env.now)
         if isinstance(effect, Sleep):
-            yield env.timeout(effect.until_as - now)
             done = Done(effect.until_as)
         else:
             plan, until = effect
-            first, growth, valid = cost.linear(plan)
-            steps = 1
-            if fast_forward:
-                steps = min(plan.max_steps, valid)
-                if until is not None and steps > 1:
-                    steps = steps_to_reach(first, growth, until - now, steps)
-            duration = steps * first + growth * (steps * (steps - 1) // 2)
-            yield env.timeout(duration)
-            done = Done(now + duration, steps, first, growth)
+            first, growth, steps = linear(plan)
+            if not fast_forward:
+                steps = 1
+            if steps == 1:
+                duration = first
+            else:
+                duration = steps * first + growth * (steps * (steps - 1) // 2)
+                span = until - now
+                if duration > span:
+                    steps = steps_to_reach(first, growth, span, steps)
+                    duration = steps * first + growth * (steps * (steps - 1) // 2)
+            done = make_done((now + duration, steps, first, growth))
+        until = done[0]
+        yield timeout(until - now)
+        now = until
         try:
-            effect = effects.send(done)
+            effect = send(done)
         except StopIteration:
             return
 

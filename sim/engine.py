@@ -4,15 +4,19 @@ It is a generator of effects. A driver carries each out, in simulated or in real
 back what the clock says, so prediction and measurement make their decisions here, both of them.
 """
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from itertools import pairwise
 
-from sim.plan import Done, Execute, Sleep
+from sim.plan import Done, Execute, Sleep, from_fields
 from sim.record import Recorder
 from sim.scheduler import Scheduler
 from sim.sequence import Sequence
-from workloads.schema import Trace
+from workloads.schema import PrefixBlocks, Trace
 
 AS_PER_NS = 10**9
+NEVER = 2**127  # later than any clock will say
+
+make_execute = from_fields(Execute)
 
 Effects = Generator[Execute | Sleep, Done, None]
 
@@ -26,31 +30,36 @@ def serve(
     named; one whose output can't fit whole gets what fits.
     """
     arrivals = _Arrivals(trace)
+    schedule, advance, complete = scheduler.schedule, scheduler.advance, scheduler.complete
+    stepped, completed = recorder.stepped, recorder.completed
+    takes_arrivals = scheduler.takes_arrivals
     now = 0
+    arrivals.receive(now, scheduler, recorder)
     while horizon_as is None or now < horizon_as:
-        while arrivals.next_as is not None and arrivals.next_as <= now:
-            seq = arrivals.take(scheduler)
-            if seq.output:
-                scheduler.waiting.append(seq)
-            recorder.arrived(seq)
-        plan = scheduler.schedule()
+        plan = schedule()
         if now >= recorder.next_sample_as:
             recorder.sample(now, scheduler)
         until = recorder.next_sample_as
         if plan is None:
-            if arrivals.next_as is None:
+            if arrivals.next_as == NEVER:
                 break
             done = yield Sleep(min(arrivals.next_as, until))
             now = done.now_as
+            arrivals.receive(now, scheduler, recorder)
             continue
-        if arrivals.next_as is not None and scheduler.takes_arrivals():
-            until = min(until, arrivals.next_as)
-        done = yield Execute(plan, until)
-        scheduler.advance(done.steps)
-        recorder.stepped(now, plan, done, scheduler)
-        now = done.now_as
-        first, finished = scheduler.complete(plan)
-        recorder.completed(now, first, finished)
+        if arrivals.next_as < until and takes_arrivals():
+            until = arrivals.next_as
+        if horizon_as is not None and horizon_as < until:
+            until = horizon_as
+        done = yield make_execute((plan, until))
+        end, steps, _, _ = done
+        advance(steps)
+        arrivals.receive(end, scheduler, recorder)
+        stepped(now, plan, done, scheduler)
+        now = end
+        first, finished = complete(plan)
+        if first or finished:
+            completed(now, first, finished)
     recorder.ended(now, scheduler)
 
 
@@ -61,15 +70,25 @@ class _Arrivals:
         self._ns: list[int] = (trace.arrival_s * 1e9).round().astype("int64").tolist()
         self._prompts: list[int] = trace.prompt_tokens.tolist()
         self._outputs: list[int] = trace.output_tokens.tolist()
+        self._blocks = None if trace.prefix is None else _prompt_blocks(trace.prefix)
         self._next = 0
-        self.next_as: int | None = self._ns[0] * AS_PER_NS if self._ns else None
+        self.next_as: int = self._ns[0] * AS_PER_NS if self._ns else NEVER
 
-    def take(self, scheduler: Scheduler) -> Sequence:
-        """The next arrival, with the output it will get (0: refused)."""
-        row = self._next
-        prompt = self._prompts[row]
-        output = scheduler.servable(prompt, self._outputs[row])
-        seq = Sequence(row, self._ns[row] * AS_PER_NS, prompt, output)
-        self._next = row + 1
-        self.next_as = self._ns[self._next] * AS_PER_NS if self._next < len(self._ns) else None
-        return seq
+    def receive(self, now: int, scheduler: Scheduler, recorder: Recorder) -> None:
+        """Queue or refuse all that have arrived by now."""
+        while self.next_as <= now:
+            row = self._next
+            prompt = self._prompts[row]
+            prefix = None if self._blocks is None else next(self._blocks)
+            if output := scheduler.servable(prompt, self._outputs[row]):
+                scheduler.waiting.append(Sequence(row, self.next_as, prompt, output, prefix))
+            else:
+                recorder.refused(row)
+            self._next = row + 1
+            self.next_as = self._ns[row + 1] * AS_PER_NS if row + 1 < len(self._ns) else NEVER
+
+
+def _prompt_blocks(prefix: PrefixBlocks) -> Iterator[tuple[int, list[int]]]:
+    """Each request's published block size and ids."""
+    for start, end in pairwise(prefix.offsets.tolist()):
+        yield prefix.block_tokens, prefix.ids[start:end].tolist()

@@ -35,7 +35,14 @@ class Metric:
 
 def compute_metrics(log: Log, capacity_bytes: int) -> list[Metric]:
     """All metrics of a run, in the order they are shown."""
-    return [*_counts(log), *_throughput(log), *_latencies(log), *_batch(log), *_memory(log, capacity_bytes)]
+    return [
+        *_counts(log),
+        *_throughput(log),
+        *_latencies(log),
+        *_batch(log),
+        *_prefix(log),
+        *_memory(log, capacity_bytes),
+    ]
 
 
 def as_dicts(metrics: list[Metric]) -> list[dict[str, object]]:
@@ -49,7 +56,7 @@ def _counts(log: Log) -> list[Metric]:
     asked, got = log.requests["output_tokens"], log.requests["generated_tokens"]
     meaning = {
         FINISHED: "got all tokens they asked for",
-        TRUNCATED: "finished with fewer tokens than asked: context limit or the whole cache reached",
+        TRUNCATED: "finished with fewer tokens than asked: context limit or whole cache reached",
         REFUSED: "prompt can never fit; refused on arrival",
         UNFINISHED: "still waiting or running at the end",
     }
@@ -60,7 +67,9 @@ def _counts(log: Log) -> list[Metric]:
     ]
     cut = int((asked - got)[status == TRUNCATED].sum())
     rows.append(
-        Metric("truncated_tokens", "Truncated tokens", "tokens", "asked − generated, truncated", cut)
+        Metric(
+            "truncated_tokens", "Truncated tokens", "tokens", "asked − generated, truncated", cut
+        )
     )
     return rows
 
@@ -80,19 +89,27 @@ def _throughput(log: Log) -> list[Metric]:
     return [
         Metric("makespan_s", "Makespan", "s", "end of the last step − first arrival", makespan),
         Metric(
-            "request_throughput", "Requests", "req/s", "(finished + truncated) ÷ makespan",
+            "request_throughput",
+            "Requests",
+            "req/s",
+            "(finished + truncated) ÷ makespan",
             rate(int(done.sum())),
         ),
         Metric(
             "output_throughput", "Output", "tok/s", "generated tokens ÷ makespan", rate(generated)
         ),
         Metric(
-            "total_token_throughput", "Total", "tok/s",
+            "total_token_throughput",
+            "Total",
+            "tok/s",
             "(prompt tokens of finished and truncated requests + generated tokens) ÷ makespan",
             rate(prompts + generated),
         ),
         Metric(
-            "busy_share", "Busy", "%", "time in steps ÷ makespan",
+            "busy_share",
+            "Busy",
+            "%",
+            "time in steps ÷ makespan",
             100 * busy / makespan if makespan > 0 else None,
         ),
     ]
@@ -100,24 +117,23 @@ def _throughput(log: Log) -> list[Metric]:
 
 def _latencies(log: Log) -> list[Metric]:
     r = log.requests
-    ttft = r["first_token_s"] - r["arrival_s"]
-    e2e = r["finish_s"] - r["arrival_s"]
+    ttft = np.asarray(r["first_token_s"] - r["arrival_s"], dtype=np.float64)
+    e2e = np.asarray(r["finish_s"] - r["arrival_s"], dtype=np.float64)
     several = np.where(r["generated_tokens"] > 1, r["generated_tokens"] - 1, 1)
     tpot = np.where(r["generated_tokens"] > 1, (e2e - ttft) / several, np.nan)
-    queue = r["first_scheduled_s"] - r["arrival_s"]
+    queue = np.asarray(r["first_scheduled_s"] - r["arrival_s"], dtype=np.float64)
     rows: list[Metric] = []
     for name, values in (("ttft", ttft), ("tpot", tpot), ("e2el", e2e), ("queue", queue)):
-        known = values[~np.isnan(values)]
+        known: Floats = values[~np.isnan(values)]
         rows += _statistics(name, known, np.ones(len(known), dtype=np.int64))
-    rows += _statistics("itl", *token_gaps(log))
-    return rows
+    return rows + _statistics("itl", *token_gaps(log))
 
 
 def token_gaps(log: Log) -> tuple[Floats, NDArray[np.int64]]:
     """Inter-token gaps in s and how many tokens had each.
 
-    A decode step ends one gap for each decoding request; so does the prefill of a request that
-    resumes, but its gap spans the time it was away and is counted in its TPOT alone.
+    A decode step ends one gap for each decoding request; the step that completes a preempted
+    request's context again ends one that spans the time it was away.
     """
     s = log.steps
     decode = s["decodes"] > 0
@@ -126,7 +142,9 @@ def token_gaps(log: Log) -> tuple[Floats, NDArray[np.int64]]:
     gaps = np.repeat(s["first_step_s"][decode], steps) + within * np.repeat(
         s["step_growth_s"][decode], steps
     )
-    return gaps, np.repeat(s["decodes"][decode].astype(np.int64), steps)
+    counts = np.repeat(s["decodes"][decode].astype(np.int64), steps)
+    away = log.resume_gaps_s
+    return np.concatenate([gaps, away]), np.concatenate([counts, np.ones_like(away, np.int64)])
 
 
 def _statistics(name: str, seconds: Floats, weights: NDArray[np.int64]) -> list[Metric]:
@@ -135,15 +153,18 @@ def _statistics(name: str, seconds: Floats, weights: NDArray[np.int64]) -> list[
         order = np.argsort(seconds, kind="stable")
         ranked, upto = seconds[order], np.cumsum(weights[order])
         mean = float(np.dot(seconds, weights)) / int(upto[-1])
-        values = [mean] + [_percentile(ranked, upto, q) for q in (50, 90, 99)]
+        values = [mean, *(_percentile(ranked, upto, q) for q in (50, 90, 99))]
     else:
-        values = [None] * len(STATISTICS)
+        values = []
     return [
         Metric(
-            f"{name}_ms_{short}", f"{label} {text}", "ms", formula,
-            None if value is None else 1e3 * value,
+            f"{name}_ms_{short}",
+            f"{label} {text}",
+            "ms",
+            formula,
+            1e3 * values[i] if values else None,
         )
-        for (short, text), value in zip(STATISTICS.items(), values, strict=True)
+        for i, (short, text) in enumerate(STATISTICS.items())
     ]
 
 
@@ -163,22 +184,75 @@ def _batch(log: Log) -> list[Metric]:
     sampled = "mean of samples at a fixed interval"
     rows = [
         Metric("steps", "Steps", "", "engine steps", int(s["steps"].sum())),
-        Metric("prefill_tokens", "Prefilled", "tokens", "recomputation included",
-               int(s["prefill_tokens"].sum())),
-        Metric("decode_tokens", "Decoded", "tokens", "tokens sampled by decode steps", decode_tokens),
-        Metric("num_preemptions", "Preemptions", "", "times a running request lost its memory",
-               int(requests["preemptions"].sum())),
-        Metric("recomputed_tokens", "Recomputed", "tokens",
-               "KV of tokens lost to preemption, to be computed again",
-               int(requests["recomputed_tokens"].sum())),
+        Metric(
+            "prefill_tokens",
+            "Prefilled",
+            "tokens",
+            "recomputation included",
+            int(s["prefill_tokens"].sum()),
+        ),
+        Metric(
+            "decode_tokens", "Decoded", "tokens", "tokens sampled by decode steps", decode_tokens
+        ),
+        Metric(
+            "num_preemptions",
+            "Preemptions",
+            "",
+            "times a running request lost its memory",
+            int(requests["preemptions"].sum()),
+        ),
+        Metric(
+            "recomputed_tokens",
+            "Recomputed",
+            "tokens",
+            "KV of tokens lost to preemption, to be computed again",
+            int(requests["recomputed_tokens"].sum()),
+        ),
     ]
     for name in ("running", "waiting"):
         rows += [
-            Metric(f"{name}_mean", f"{name.capitalize()} mean", "requests", sampled, _mean(t[name])),
-            Metric(f"{name}_peak", f"{name.capitalize()} peak", "requests", "largest at any step",
-                   int(s[name].max()) if len(s[name]) else 0),
+            Metric(
+                f"{name}_mean", f"{name.capitalize()} mean", "requests", sampled, _mean(t[name])
+            ),
+            Metric(
+                f"{name}_peak",
+                f"{name.capitalize()} peak",
+                "requests",
+                "largest at any step",
+                int(s[name].max()) if len(s[name]) else 0,
+            ),
         ]
     return rows
+
+
+def _prefix(log: Log) -> list[Metric]:
+    requests, t = log.requests, log.timeline
+    found = int(requests["cached_tokens"].sum())
+    asked = int(requests["prompt_tokens"][~np.isnan(requests["first_scheduled_s"])].sum())
+    return [
+        Metric(
+            "prefix_hit_tokens",
+            "Prefix hits",
+            "tokens",
+            "prompt tokens found in the cache at first admission",
+            found,
+        ),
+        Metric(
+            "prefix_hit_ratio",
+            "Prefix hit ratio",
+            "%",
+            "prefix hits ÷ prompt tokens of admitted requests",
+            100 * found / asked if asked else None,
+        ),
+        Metric(
+            "kv_cached_mean_bytes",
+            "KV cached mean",
+            "bytes",
+            "free, but with contents that a later request might find; "
+            "mean of samples at a fixed interval",
+            _mean(t["cached_bytes"]),
+        ),
+    ]
 
 
 def _memory(log: Log, capacity: int) -> list[Metric]:
@@ -195,24 +269,38 @@ def _memory(log: Log, capacity: int) -> list[Metric]:
     busy = t["running"] > 0
     rows = [
         Metric(
-            f"kv_{name}_share_mean", f"KV {name}", "%", f"{meaning[name]}; {sampled}",
+            f"kv_{name}_share_mean",
+            f"KV {name}",
+            "%",
+            f"{meaning[name]}; {sampled}",
             _mean(100 * t[f"{name}_bytes"][busy] / capacity),
         )
         for name in MEMORY
     ]
-    used = sum((t[f"{name}_bytes"][busy] for name in MEMORY if name not in ("free", "external")),
-               start=np.zeros(int(busy.sum()), dtype=np.int64))
+    used = sum(
+        (t[f"{name}_bytes"][busy] for name in MEMORY if name not in ("free", "external")),
+        start=np.zeros(int(busy.sum()), dtype=np.int64),
+    )
     taken = used > 0
-    peak = sum((s[f"{name}_bytes"] for name in MEMORY if name not in ("free", "external")),
-               start=np.zeros(len(s["steps"]), dtype=np.int64))
+    peak = sum(
+        (s[f"{name}_bytes"] for name in MEMORY if name not in ("free", "external")),
+        start=np.zeros(len(s["steps"]), dtype=np.int64),
+    )
     rows += [
         Metric(
-            "kv_live_of_used_mean", "Live of used", "%",
+            "kv_live_of_used_mean",
+            "Live of used",
+            "%",
             "live ÷ (live + reserved + internal + metadata); mean over samples while requests run",
             _mean(100 * t["live_bytes"][busy][taken] / used[taken]),
         ),
-        Metric("kv_used_peak_bytes", "KV used peak", "bytes", "largest in any step",
-               int(peak.max()) if len(peak) else 0),
+        Metric(
+            "kv_used_peak_bytes",
+            "KV used peak",
+            "bytes",
+            "largest in any step",
+            int(peak.max()) if len(peak) else 0,
+        ),
     ]
     return rows
 

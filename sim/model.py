@@ -101,22 +101,14 @@ class Model:
         """Multiplications and additions of the output projection for one sampled token."""
         return 2 * self.lm_head_parameters
 
-    def attention_flops(self, pairs: int, queries: int | None = None) -> int:
-        """FLOPs of attention over `pairs` of query and visible key, summed over queries.
+    def pair_flops(self, group: LayerGroup) -> int:
+        """FLOPs of attention for one query and one key it sees, over the group's layers.
 
-        Q·K and P·V each take 2 FLOPs a pair, head and dimension: 4 · heads · head_dim · layers ·
-        pairs. Windows are capped at window · queries where `queries` is given: exact where all
-        queries are on one side of the cap, an upper bound elsewhere. MLA counts its absorbed form,
-        in which keys and values are the latent vector itself.
+        Q·K and P·V each take 2 FLOPs a head and dimension: 4 · heads · head_dim · layers. MLA
+        counts its absorbed form, in which keys and values are the latent vector itself.
         """
-        total = 0
-        for group in self.groups:
-            seen = pairs
-            if group.window is not None and queries is not None:
-                seen = min(pairs, group.window * queries)
-            value_dim = group.latent_dim if group.kind == "mla" else group.v_head_dim
-            total += 2 * self.num_heads * (group.head_dim + value_dim) * group.layers * seen
-        return total
+        value_dim = group.latent_dim if group.kind == "mla" else group.v_head_dim
+        return 2 * self.num_heads * (group.head_dim + value_dim) * group.layers
 
     def rotary_table_bytes(self) -> int:
         """Bytes of the sine and cosine table an engine keeps: positions × rotary dimensions."""

@@ -11,10 +11,13 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Literal
 
-from sim.plan import Chunk, StepPlan
+from sim.plan import Chunk, StepPlan, from_fields
 from sim.policy.base import Manager
 from sim.sequence import Sequence
 from workloads.errors import InputError
+
+make_chunk = from_fields(Chunk)
+make_plan = from_fields(StepPlan)
 
 Batching = Literal["continuous", "static"]
 
@@ -51,6 +54,9 @@ class Scheduler:
     def __init__(self, manager: Manager, limits: Limits) -> None:
         self.manager = manager
         self.limits = limits
+        self._static = limits.batching == "static"
+        self._max_num_seqs = limits.max_num_seqs
+        self._max_num_batched_tokens = limits.max_num_batched_tokens
         self.longest_total = min(limits.max_model_len, manager.longest() + 1)
         """Prompt + output tokens of the longest request that can ever be served."""
         self.waiting: deque[Sequence] = deque()
@@ -65,13 +71,14 @@ class Scheduler:
 
     def servable(self, prompt: int, output: int) -> int:
         """Output tokens that such a request will get; 0 if it can never be served."""
-        return max(0, min(output, self.longest_total - prompt))
+        room = self.longest_total - prompt
+        return output if output <= room else max(0, room)
 
     def takes_arrivals(self) -> bool:
         """Whether a request that arrived now might be admitted in the next step."""
-        if self.limits.batching == "static":
+        if self._static:
             return not self.running
-        return not self.waiting and len(self.running) < self.limits.max_num_seqs
+        return not self.waiting and len(self.running) < self._max_num_seqs
 
     def inside(self) -> list[Sequence]:
         """Every request that has arrived, was not refused, and has not been reported finished."""
@@ -80,43 +87,50 @@ class Scheduler:
     def schedule(self) -> StepPlan | None:
         """Decide the next step and take its memory; None where nothing waits or runs."""
         manager = self.manager
-        preempted = self._make_room()
+        preempted: list[int] = []
+        if manager.decoding and not manager.growable(1):
+            self._make_room(preempted)
         if manager.decoding:
             manager.grow(1)
-        budget = self.limits.max_num_batched_tokens - manager.decoding
+        budget = self._max_num_batched_tokens - manager.decoding
         chunks: list[Chunk] = []
-        for seq in tuple(self.prefilling):
-            budget, fits = self._prefill(seq, budget, chunks)
-            if not fits:  # it was admitted last, so it is the one to go
-                preempted.append(self._preempt())
-        admitted: tuple[int, ...] = ()
+        prefill_tokens = 0
+        if self.prefilling:
+            prefill_tokens = self._extend(budget, chunks, preempted)
+        admitted: list[int] = []
         if self.waiting and not (preempted and self.running):
-            admitted = self._admit(budget, chunks)
+            prefill_tokens += self._admit(budget - prefill_tokens, chunks, admitted)
         if not self.running:
             return None
         max_steps = 1
         # After a preemption admission is asked again next step; who left early is reported then.
         if manager.settled and not (chunks or preempted or self.leaving):
-            max_steps += manager.growable(self._next_finish() - manager.tick)
+            tick, admission, seq = self._finishing[0]
+            if seq.admission != admission or seq.joined_tick < 0:
+                tick = self._next_finish()
+            max_steps += manager.growable(tick - manager.tick)
         read_bytes, growth = manager.reads()
-        plan = StepPlan(
-            self.steps,
-            max_steps,
-            manager.decoding,
-            manager.context,
-            read_bytes,
-            growth,
-            tuple(chunks),
-            admitted,
-            tuple(preempted),
-            tuple(self._finished),
+        finished = self._finished
+        plan = make_plan(
+            (
+                self.steps,
+                max_steps,
+                manager.decoding,
+                manager.context,
+                read_bytes,
+                growth,
+                prefill_tokens,
+                tuple(chunks),
+                tuple(admitted),
+                tuple(preempted),
+                tuple(finished),
+            )
         )
-        if self._finished:
-            self._finished = []
+        finished.clear()
         return plan
 
     def advance(self, steps: int) -> None:
-        """The plan's decode part was run `steps` times: take the memory of those after the first."""
+        """The plan's decode part was run `steps` times: take memory for those after the first."""
         self.steps += steps
         if steps > 1:
             self.manager.grow(steps - 1)
@@ -124,10 +138,12 @@ class Scheduler:
     def complete(self, plan: StepPlan) -> tuple[list[Sequence], list[Sequence]]:
         """The plan has run: who got a first token, and who finished and left."""
         first: list[Sequence] = []
-        finished, self.leaving = self.leaving, []
-        for chunk in plan.chunks:
-            if chunk.last:
-                seq = self.running[chunk.request]
+        finished: list[Sequence] = []
+        if self.leaving:
+            finished, self.leaving = self.leaving, []
+        for request, _, _, last in plan.chunks:
+            if last:
+                seq = self.running[request]
                 self.prefilling.remove(seq)
                 if not seq.generated:
                     first.append(seq)
@@ -146,15 +162,13 @@ class Scheduler:
 
     # -- steps of the above ------------------------------------------------------------------
 
-    def _make_room(self) -> list[int]:
+    def _make_room(self, preempted: list[int]) -> None:
         """Preempt from the back until the decoding batch can grow by a token each."""
-        preempted: list[int] = []
         while self.manager.decoding and not self.manager.growable(1):
             if self.held:  # whoever is done already goes before anyone is interrupted
                 self._leave(self.held.pop(), self.leaving)
             else:
                 preempted.append(self._preempt())
-        return preempted
 
     def _preempt(self) -> int:
         _, seq = self.running.popitem()
@@ -164,46 +178,58 @@ class Scheduler:
             self.prefilling.remove(seq)
         self.manager.release(seq)
         seq.preemptions += 1
-        seq.recomputed += seq.stored
+        seq.lost = seq.stored
+        seq.recomputed += seq.lost
         seq.stored = 0
         seq.target = seq.prompt + seq.generated
         self.waiting.appendleft(seq)
         return seq.index
 
-    def _admit(self, budget: int, chunks: list[Chunk]) -> tuple[int, ...]:
-        static = self.limits.batching == "static"
-        if static:
-            if self.running:
-                return ()
-            budget = sum(seq.target for seq in self.waiting)
-        admitted: list[int] = []
+    def _extend(self, budget: int, chunks: list[Chunk], preempted: list[int]) -> int:
+        """Go on with contexts begun in earlier steps; returns the tokens that takes."""
+        left = budget
+        for seq in tuple(self.prefilling):
+            if self.manager.can_extend(seq, min(seq.target - seq.stored, left)):
+                left -= self._prefill(seq, left, chunks)
+            else:  # it was admitted last, so it is the one to go
+                preempted.append(self._preempt())
+        return budget - left
+
+    def _admit(self, budget: int, chunks: list[Chunk], admitted: list[int]) -> int:
+        """Begin contexts of waiting requests; returns the tokens that takes."""
         waiting, running, manager = self.waiting, self.running, self.manager
-        while waiting and budget > 0 and len(running) < self.limits.max_num_seqs:
+        if self._static:
+            if running:
+                return 0
+            budget = sum([seq.target for seq in waiting])
+        left, most = budget, self._max_num_seqs
+        while waiting and left > 0 and len(running) < most:
             seq = waiting[0]
             if not manager.can_admit(seq):
                 break
             waiting.popleft()
             manager.admit(seq)
+            if seq.preemptions:
+                seq.recomputed -= min(seq.lost, seq.stored)  # it found its own again
+            else:
+                seq.cached = seq.stored
             self._admissions += 1
             seq.admission = self._admissions
             running[seq.index] = seq
             self.prefilling.append(seq)
             admitted.append(seq.index)
-            budget, fits = self._prefill(seq, budget, chunks)
-            assert fits, "admitted, but the first chunk did not fit"
-        return tuple(admitted)
+            left -= self._prefill(seq, left, chunks)  # the whole fits, so its beginning does
+        return budget - left
 
-    def _prefill(self, seq: Sequence, budget: int, chunks: list[Chunk]) -> tuple[int, bool]:
-        """Take memory for the next chunk of a context; the budget left and whether it fitted."""
-        tokens = min(seq.target - seq.stored, budget)
-        if not tokens:
-            return budget, True
-        if not self.manager.can_extend(seq, tokens):
-            return budget, False
+    def _prefill(self, seq: Sequence, budget: int, chunks: list[Chunk]) -> int:
+        """Take memory for the next chunk of a context, and say how long it is."""
         start = seq.stored
-        self.manager.extend(seq, tokens)
-        chunks.append(Chunk(seq.index, start, tokens, seq.stored == seq.target))
-        return budget - tokens, True
+        wanted = seq.target - start
+        tokens = wanted if wanted < budget else budget
+        if tokens:
+            self.manager.extend(seq, tokens)
+            chunks.append(make_chunk((seq.index, start, tokens, tokens == wanted)))
+        return tokens
 
     def _start_decoding(self, seq: Sequence, finished: list[Sequence]) -> None:
         """The step that completed the context also sampled a token."""
@@ -227,12 +253,14 @@ class Scheduler:
 
     def _finish(self, seq: Sequence, finished: list[Sequence]) -> None:
         del self.running[seq.index]
-        if self.limits.batching == "static":
+        if self._static:
             if seq.joined_tick >= 0:
                 self.manager.rest(seq)
             self.held.append(seq)
-        else:
-            self._leave(seq, finished)
+            return
+        self.manager.release(seq)
+        self._finished.append(seq.index)
+        finished.append(seq)
 
     def _leave(self, seq: Sequence, finished: list[Sequence]) -> None:
         self.manager.release(seq)

@@ -2,8 +2,6 @@
 
 import shlex
 import sys
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from json import dumps
 from pathlib import Path
@@ -11,11 +9,11 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from sim.progress import Progress
 from sim.scheduler import Batching
 from workloads.errors import InputError
 
 DEFAULT_POLICIES = ("preallocation", "sliding_window", "paging")
-REPORT_FILE = "report.html"
 
 
 def simulate(
@@ -33,10 +31,12 @@ def simulate(
     max_num_batched_tokens: int = 2048,
     max_model_len: int | None = None,
     batching: Batching = "continuous",
+    kv_cache_dtype: str = "auto",
     gpu_memory_utilization: float = 0.9,
     kv_cache_memory: str | None = None,
     horizon: float | None = None,
     fast_forward: bool = True,
+    jobs: int | None = None,
     report: bool = True,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
@@ -70,6 +70,8 @@ def simulate(
         Longest context, prompt and output together. Default: the model's own.
     batching
         "continuous" as vLLM V1 does it, or "static", one whole batch after another.
+    kv_cache_dtype
+        How KV is stored: auto (the model's type), fp16, bf16, fp8 or int8.
     gpu_memory_utilization
         Share of the device's whole memory that the engine may use.
     kv_cache_memory
@@ -78,21 +80,22 @@ def simulate(
         Stop after so many simulated seconds; the rest stays unfinished.
     fast_forward
         Take all steps of an unchanged batch as one event. Same results, much faster.
+    jobs
+        Processes to run policies in. Default: every core where the work is worth starting them.
     report
         Write report.html beside the run folders.
     json
         Print metrics as JSON instead of a table.
     """
-    from sim.run_folder import folder_name, replaced_folder, write_run
-    from sim.simulate import execute, prepare, with_policy
+    from sim.batch import run_all
+    from sim.run_folder import REPORT, folder_name, replaced_folder
+    from sim.simulation import prepare, with_policy
     from sim.units import parse_bytes
     from workloads import read_trace
     from workloads.transform import first as first_requests
 
     labels = policy or list(DEFAULT_POLICIES)
     folders = [folder_name(label) for label in labels]
-    if repeated := next((a for a in labels if folders.count(folder_name(a)) > 1), None):
-        raise InputError(f"--policy {repeated}: given twice")
     requests = read_trace(trace)
     if first is not None:
         requests = first_requests(requests, first)
@@ -107,58 +110,36 @@ def simulate(
         max_num_batched_tokens=max_num_batched_tokens,
         max_model_len=max_model_len,
         batching=batching,
+        kv_cache_dtype=kv_cache_dtype,
         gpu_memory_utilization=gpu_memory_utilization,
-        kv_cache_memory_bytes=None if kv_cache_memory is None else parse_bytes(kv_cache_memory, "--kv-cache-memory"),
+        kv_cache_memory_bytes=None
+        if kv_cache_memory is None
+        else parse_bytes(kv_cache_memory, "--kv-cache-memory"),
         horizon_s=horizon,
         fast_forward=fast_forward,
     )
     setups = [with_policy(setup, label) for label in labels]
+    for i, each in enumerate(setups):
+        if any(each.policy == earlier.policy for earlier in setups[:i]):
+            raise InputError(f"--policy {each.label}: given twice")
     for each in setups:
         each.policy.manager(each.pool)  # what can't hold a token fails before anything runs
     command = shlex.join(["kvtwin", *sys.argv[1:]])
     metrics: dict[str, list[dict[str, Any]]] = {}
-    with replaced_folder(output) as staged, _progress(len(setups)) as step:
-        for each, folder in zip(setups, folders, strict=True):
-            step(each.label)
-            run = execute(each)
-            (staged / folder).mkdir()
-            metrics[each.label] = write_run(run, staged / folder, command)["metrics"]
+    with replaced_folder(output) as staged, Progress(len(setups)) as progress:
+        places = [staged / folder for folder in folders]
+        for label, values in run_all(setups, places, command, jobs):
+            metrics[label] = values
+            progress.done(label)
         if report:
-            step("report")
+            progress.say("report")
             build = import_module("reports.build")  # by name: sim stands below reports
-            build.write_report([staged / folder for folder in folders], staged / REPORT_FILE)
+            build.write_report(places, staged / REPORT)
     if json:
         written = {"output": str(output), "runs": metrics}
         print(dumps(written, indent=1, allow_nan=False, ensure_ascii=False))
         return
-    from rich.console import Console
-
-    Console().print(import_module("reports.table").summary_table(metrics))
-    print(f"runs in {output}" + (f", report: {output / REPORT_FILE}" if report else ""))
-
-
-def _progress(runs: int) -> AbstractContextManager[Callable[[str], None]]:
-    """A status line on a terminal's stderr; nothing where there is none."""
-    if not sys.stderr.isatty():
-        return nullcontext(lambda label: None)
-    from rich.console import Console
-
-    return _Status(Console(stderr=True), runs)
-
-
-class _Status(AbstractContextManager[Callable[[str], None]]):
-    def __init__(self, console: Any, runs: int) -> None:
-        self._status = console.status("reading")
-        self._runs = runs
-        self._done = 0
-
-    def __enter__(self) -> Callable[[str], None]:
-        self._status.start()
-        return self._show
-
-    def __exit__(self, *_: object) -> None:
-        self._status.stop()
-
-    def _show(self, label: str) -> None:
-        self._done = min(self._done + 1, self._runs)
-        self._status.update(f"{self._done}/{self._runs} {label}")
+    import_module("reports.table").print_summary(metrics)
+    for reason, rows in requests.provenance.dropped.items():
+        print(f"{rows:,} of {requests.provenance.rows_read:,} rows dropped: {reason}")
+    print(f"runs in {output}" + (f", report: {output / REPORT}" if report else ""))

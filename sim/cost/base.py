@@ -16,7 +16,8 @@ class StepCost(Protocol):
     def linear(self, plan: StepPlan) -> tuple[int, int, int]:
         """(first, growth, valid): repetition j of the plan, j < valid, takes first + j * growth.
 
-        Attoseconds, integers. The same step must cost the same however it is reached: asked for
-        the plan of repetition j, the model must answer first + j * growth.
+        Attoseconds, integers; `valid` is at most `plan.max_steps`. The same step must cost the
+        same however it is reached: asked for the plan of repetition j, the model must answer
+        first + j * growth.
         """
         ...

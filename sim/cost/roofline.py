@@ -11,7 +11,7 @@ from functools import cache
 from sim.cost.constant import Constant
 from sim.hardware import Device
 from sim.model import Model
-from sim.plan import AS_PER_S, Chunk, StepPlan
+from sim.plan import AS_PER_S, StepPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,19 +19,27 @@ class Efficiency:
     """What real kernels reach of the datasheet, each named with its source."""
 
     bandwidth: Constant = Constant(
-        "bandwidth_efficiency", 0.90, "of peak",
+        "bandwidth_efficiency",
+        0.90,
+        "of peak",
         "device copy measured on an H200: 4.3 of 4.8 TB/s",
     )
     matmul: Constant = Constant(
-        "matmul_efficiency", 0.80, "of peak",
+        "matmul_efficiency",
+        0.80,
+        "of peak",
         "bf16 GEMM 8192^3 measured on an H200: 790 of 989 TFLOP/s",
     )
     attention: Constant = Constant(
-        "attention_efficiency", 0.60, "of peak",
+        "attention_efficiency",
+        0.60,
+        "of peak",
         "causal prefill attention, Dao, FlashAttention-2 (2023), A100 forward: 60 to 73 %",
     )
     overhead: Constant = Constant(
-        "step_overhead", 0.001, "s",
+        "step_overhead",
+        0.001,
+        "s",
         "scheduling, input preparation and sampling a step; assumed, to be calibrated",
     )
 
@@ -45,34 +53,47 @@ class Roofline:
         self, model: Model, device: Device, tp: int = 1, efficiency: Efficiency | None = None
     ) -> None:
         e = efficiency or Efficiency()
-        self.constants = (e.bandwidth, e.matmul, e.attention, e.overhead)
-        self._model = model
+        self.constants: tuple[Constant, ...] = (e.bandwidth, e.matmul, e.attention, e.overhead)
         self._byte_as = round(AS_PER_S / (device.bandwidth_bytes_per_s * e.bandwidth.value))
-        self._weight_byte_as = self._byte_as / tp
-        self._matmul_flops = device.flops_per_s * e.matmul.value * tp
-        self._attention_flops = device.flops_per_s * e.attention.value * tp
         self._overhead_as = round(e.overhead.value * AS_PER_S)
-        self._dense_as = cache(self._dense_time_as)
+        matmul_flops = device.flops_per_s * e.matmul.value * tp
+        self._token_as = round(model.flops_per_token() / matmul_flops * AS_PER_S)
+        self._sample_as = round(model.flops_per_sample() / matmul_flops * AS_PER_S)
+        self._model = model
+        self._tp = tp
+        self._weights_as = cache(self._weight_time_as) if model.weights.experts else None
+        self._all_weights_as = self._weight_time_as(1)
+        flop_as = AS_PER_S / (device.flops_per_s * e.attention.value * tp)
+        self._pair_as = 0  # a query and a key over all layers that see every key
+        self._windows: list[tuple[int, int]] = []  # window, a pair over its layers
+        for group in model.groups:
+            pair_as = round(model.pair_flops(group) * flop_as)
+            if group.window is None:
+                self._pair_as += pair_as
+            else:
+                self._windows.append((group.window, pair_as))
 
     def linear(self, plan: StepPlan) -> tuple[int, int, int]:
         """(first, growth, valid) of the plan in attoseconds; see `StepCost`."""
-        tokens = samples = plan.decodes
-        first = self._overhead_as + plan.read_bytes * self._byte_as
-        for chunk in plan.chunks:
-            tokens += chunk.tokens
-            samples += chunk.last
-            first += self._prefill_attention_as(chunk)
-        first += self._dense_as(tokens, samples)
-        return first, plan.read_growth_bytes * self._byte_as, plan.max_steps
+        # Unpacking a plan takes a tenth of the time of asking for its fields by name.
+        _, max_steps, decodes, _, read_bytes, read_growth, _, chunks, _, _, _ = plan
+        byte_as = self._byte_as
+        tokens = samples = decodes
+        first = self._overhead_as + read_bytes * byte_as
+        for _, start, length, last in chunks:
+            tokens += length
+            samples += last
+            # Each token of a chunk attends to all before it and to itself.
+            pairs = length * start + length * (length + 1) // 2
+            first += pairs * self._pair_as
+            for window, pair_as in self._windows:
+                first += min(pairs, window * length) * pair_as
+        # Matrix products: weights read once, or every token multiplied with every weight.
+        read = self._weights_as(tokens) if self._weights_as else self._all_weights_as
+        arithmetic = tokens * self._token_as + samples * self._sample_as
+        first += read if read > arithmetic else arithmetic
+        return first, read_growth * byte_as, max_steps
 
-    def _dense_time_as(self, tokens: int, samples: int) -> int:
-        """Matrix products: weights read once, or every token multiplied with every weight."""
-        flops = tokens * self._model.flops_per_token() + samples * self._model.flops_per_sample()
-        arithmetic = flops / self._matmul_flops * AS_PER_S
-        return round(max(self._model.weight_read_bytes(tokens) * self._weight_byte_as, arithmetic))
-
-    def _prefill_attention_as(self, chunk: Chunk) -> int:
-        """Each token of a chunk attends to all before it and to itself."""
-        pairs = chunk.tokens * chunk.start + chunk.tokens * (chunk.tokens + 1) // 2
-        flops = self._model.attention_flops(pairs, chunk.tokens)
-        return round(flops / self._attention_flops * AS_PER_S)
+    def _weight_time_as(self, tokens: int) -> int:
+        """Reading the weights that a step of so many tokens needs, on each device its share."""
+        return self._model.weight_read_bytes(tokens) * self._byte_as // self._tp

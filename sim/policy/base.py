@@ -112,6 +112,10 @@ class Manager(ABC):
         """Tokens whose KV is kept now, over all sequences."""
         return self.context + self.prefilled
 
+    def cached_bytes(self) -> int:
+        """Of the free bytes, those whose contents a later request might still find and use."""
+        return 0
+
     def reads(self) -> tuple[int, int]:
         """KV bytes the decoding batch's attention touches in this step, and the growth a step."""
         return self.context * self.pool.token_bytes, self.decoding * self.pool.token_bytes
@@ -167,6 +171,11 @@ class Manager(ABC):
 @dataclass(frozen=True)
 class Policy(ABC):
     """Options of a policy. Equal specs behave equally."""
+
+    @property
+    def limitation(self) -> str | None:
+        """What answers lose under it, in a phrase; None where attention stays exact."""
+        return None
 
     @abstractmethod
     def manager(self, pool: Pool) -> Manager:

@@ -22,6 +22,10 @@ class Composition(Policy):
     storage: Storage | None = None
     sharing: Sharing | None = None
 
+    @property
+    def limitation(self) -> str | None:
+        return "; ".join(filter(None, [part.limitation for part in _parts(self)])) or None
+
     def manager(self, pool: Pool) -> Manager:
         if self.storage:
             pool = self.storage.apply(pool)

@@ -3,11 +3,15 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from sim.plan import from_fields
 from sim.policy.axes import Placement, Retained
 from sim.policy.base import Manager, Memory, Pool
 from sim.policy.periodic import Periodic, Ring
 from sim.policy.saturating_manager import Saturating
+from sim.sequence import Sequence
 from workloads.errors import InputError
+
+make_memory = from_fields(Memory)
 
 
 @dataclass(frozen=True)
@@ -19,10 +23,12 @@ class Paging(Placement):
     as engines without support do; "unified" has the same blocks over all layers, and shows what
     they hold outside of windows as waste; "capped" gives each group of layers its own blocks from
     one pool and frees those that leave the window (vLLM's hybrid KV cache manager).
+    `prefix_caching` is the same as the modifier `prefix`.
     """
 
     block_size: int = 16
     watermark: float = 0.0
+    prefix_caching: bool = False
     layers: Literal["reserved", "unified", "capped"] = "reserved"
 
     def __post_init__(self) -> None:
@@ -32,6 +38,10 @@ class Paging(Placement):
             raise InputError(f"paging: watermark={self.watermark}, expected 0 <= watermark < 1")
 
     def place(self, pool: Pool, retained: Retained) -> Manager:
+        if self.prefix_caching:
+            from sim.policy.prefix import Prefix  # a kind of paging, so it comes later
+
+            return Prefix().share(self, pool, retained)
         if self.layers == "reserved":
             return pages(pool, "paging", self.block_size, self.watermark, retained)
         if retained.read is not None:
@@ -82,9 +92,9 @@ class Pages(Periodic):
             )
         super().__init__(pool, block_size, self.blocks, int(self.blocks * watermark))
         # asked for in every event, so kept at hand
-        self._token_bytes, self._side_bytes = pool.token_bytes, pool.side_bytes
-        self._payload_bytes = pool.payload_bytes
-        self._odd_bytes = pool.capacity_bytes - self.blocks * self.block_bytes
+        self.token_bytes, self.side_bytes = pool.token_bytes, pool.side_bytes
+        self._paged_bytes = self.blocks * self.block_bytes
+        self._remainder_bytes = pool.capacity_bytes - self._paged_bytes  # less than a block
 
     def longest(self) -> int:
         return self.blocks * self.block_size
@@ -92,9 +102,28 @@ class Pages(Periodic):
     def units_for(self, tokens: int) -> int:
         return -(-tokens // self.block_size)
 
+    def extend(self, seq: Sequence, tokens: int) -> None:
+        # here and below the base's few lines are written out: this is every run's hot path
+        seq.stored = stored = seq.stored + tokens
+        self.prefilled += tokens
+        need = self.units_for(stored)
+        self.free -= need - seq.held
+        seq.held = need
+
+    def join(self, seq: Sequence) -> None:
+        stored, tick = seq.stored, self.tick
+        seq.joined_tick = tick
+        self.prefilled -= stored
+        self.context += stored
+        self.decoding += 1
+        if stored < self.fills_below:
+            self._residues[(stored - tick) % self.block_size] += 1
+            self.filling += 1
+
     def growable(self, limit: int) -> int:
         free, size, filling = self.free, self.block_size, self.filling
-        if (limit // size + 1) * filling <= free:
+        # No step takes more than a block a sequence, nor `size` steps; ask for the sum at need.
+        if (limit // size + 1) * filling <= free or self._units_due(limit) <= free:
             return limit
         cycles = free // filling  # in `size` steps each sequence takes exactly one block
         steps, free = cycles * size, free % filling
@@ -106,28 +135,44 @@ class Pages(Periodic):
         return min(steps, limit)
 
     def grow(self, steps: int) -> None:
+        self.free -= self._units_due(steps)
+        self.tick += steps
+        self.context += steps * self.decoding
+
+    def _units_due(self, steps: int) -> int:
+        """Blocks that the decoding sequences take in their next steps."""
+        slot = -self.tick % self.block_size
+        if steps == 1:
+            return self._residues[slot]
         cycles, rest = divmod(steps, self.block_size)
-        need = cycles * self.filling
-        if rest:  # the residues that come due in the next `rest` ticks, going down
-            high = -self.tick % self.block_size + 1
-            low = high - rest
-            if low >= 0:
-                need += sum(self._residues[low:high])
-            else:
-                need += sum(self._residues[:high]) + sum(self._residues[low:])
-        self.free -= need
-        super().grow(steps)
+        low, high = slot + 1 - rest, slot + 1  # residues come due going down
+        need = cycles * self.filling + sum(self._residues[max(low, 0) : high])
+        return need + sum(self._residues[low:]) if low < 0 else need
+
+    def rest(self, seq: Sequence) -> None:
+        stored, joined = seq.stored, seq.joined_tick
+        seq.stored = grown = stored + self.tick - joined
+        seq.joined_tick = -1
+        self.decoding -= 1
+        self.context -= grown
+        self.prefilled += grown
+        if grown < self.fills_below:
+            self._residues[(stored - joined) % self.block_size] -= 1
+            self.filling -= 1
+        seq.held = self.units_for(grown)
 
     def memory(self) -> Memory:
-        live, used = self.live_tokens(), self.blocks - self.free
-        return Memory(
-            live * self._payload_bytes,
-            0,
-            (used * self.block_size - live) * self._token_bytes,
-            self._odd_bytes,
-            live * self._side_bytes + used * self.landmark_bytes,
-            self.free * self.block_bytes,
-        )
+        return self._memory(self.live_tokens())
+
+    def _memory(self, tokens: int) -> Memory:
+        """KV of so many tokens is in the used blocks."""
+        free = self.free * self.block_bytes
+        metadata = tokens * self.side_bytes
+        live = tokens * self.token_bytes - metadata
+        if self.landmark_bytes:
+            metadata += (self.blocks - self.free) * self.landmark_bytes
+        internal = self._paged_bytes - free - live - metadata
+        return make_memory((live, 0, internal, self._remainder_bytes, metadata, free))
 
 
 class SelectPages(Saturating, Pages):

@@ -16,9 +16,11 @@ from pydantic import TypeAdapter, ValidationError
 from sim.policy.base import Policy
 from sim.policy.chunked import Chunked
 from sim.policy.composition import compose
+from sim.policy.contiguous import Contiguous
 from sim.policy.growing import Growing
 from sim.policy.paging import Paging
 from sim.policy.preallocation import Preallocation
+from sim.policy.prefix import Prefix
 from sim.policy.sliding_window import SlidingWindow
 from sim.policy.storage import Fp8, Int4, Int8
 from sim.policy.top_k import TopK
@@ -29,10 +31,12 @@ BUILT_IN: dict[str, type[Policy]] = {
     "preallocation": Preallocation,
     "growing": Growing,
     "chunked": Chunked,
+    "contiguous": Contiguous,
     "paging": Paging,
     "virtual": Virtual,
     "sliding_window": SlidingWindow,
     "top_k": TopK,
+    "prefix": Prefix,
     "fp8": Fp8,
     "int8": Int8,
     "int4": Int4,

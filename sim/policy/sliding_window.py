@@ -26,6 +26,10 @@ class SlidingWindow(Retention):
         if self.sinks < 0:
             raise InputError(f"sliding_window: sinks={self.sinks}, expected 0 or more")
 
+    @property
+    def limitation(self) -> str | None:
+        return "forgets tokens between the sinks and the window"
+
     def apply(self, pool: Pool) -> tuple[Pool, Retained]:
         ring = min(self.window + self.sinks, pool.max_len)
         return pool, Retained(kept=ring, read=ring)

@@ -56,6 +56,10 @@ class Quantised(Storage):
         scales, zeros = (-(-groups * SIDE_BITS[side] // 8) for side in (self.scale, self.zero))
         return Vector(payload, scales, zeros, -(-groups * size * self.bits // 8) - payload)
 
+    @property
+    def limitation(self) -> str | None:
+        return f"rounds keys and values to {self.bits} bits"
+
     def apply(self, pool: Pool) -> Pool:
         if not pool.groups:
             raise InputError(f"{self.label}: expected a pool that knows the model's layers")

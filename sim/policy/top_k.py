@@ -32,6 +32,12 @@ class TopK(Retention):
         if self.page < 1:
             raise InputError(f"top_k: page={self.page}, expected at least 1")
 
+    @property
+    def limitation(self) -> str | None:
+        if self.mode == "select":
+            return "attends to chosen tokens alone"
+        return "forgets tokens that were evicted"
+
     def apply(self, pool: Pool) -> tuple[Pool, Retained]:
         if not pool.groups:
             raise InputError("top_k: expected a pool that knows the model's layers")

@@ -144,13 +144,7 @@ def test_matmuls_and_attention_of_llama_2_7b() -> None:
     assert model.matmul_parameters == 32 * (4 * 4096**2 + 3 * 4096 * 11_008)
     assert model.flops_per_token() == 2 * model.matmul_parameters
     assert model.lm_head_parameters == 32_000 * 4096
-    assert model.attention_flops(10) == 4 * 32 * 128 * 32 * 10
-
-
-def test_windows_cap_attention() -> None:
-    model = find_model("gpt-oss-20b")  # 12 full and 12 windowed layers, 64 heads of 64
-    full, window = 4 * 64 * 64 * 12 * 5_000, 4 * 64 * 64 * 12 * 128
-    assert model.attention_flops(5_000, queries=1) == full + window
+    assert model.pair_flops(model.groups[0]) == 4 * 32 * 128 * 32
 
 
 def test_weights_on_each_gpu() -> None:

@@ -36,11 +36,11 @@ def step(plan: StepPlan, cost: Roofline) -> float:
 
 
 def decode(context: int, token_bytes: int) -> StepPlan:
-    return StepPlan(0, 1, 1, context, context * token_bytes, token_bytes, (), (), (), ())
+    return StepPlan(0, 1, 1, context, context * token_bytes, token_bytes, 0, (), (), (), ())
 
 
 def prefill(start: int, tokens: int, last: bool) -> StepPlan:
-    return StepPlan(0, 1, 0, 0, 0, 0, (Chunk(0, start, tokens, last),), (), (), ())
+    return StepPlan(0, 1, 0, 0, 0, 0, tokens, (Chunk(0, start, tokens, last),), (), (), ())
 
 
 def test_a_lone_request_takes_what_the_cost_model_says() -> None:
@@ -128,10 +128,24 @@ def test_steps_to_reach_is_the_fewest(first: int, growth: int, span: int, limit:
 @pytest.mark.parametrize("gpu", ["a100-40gb", "h200", "rtx-4090"])
 def test_repetitions_of_a_plan_cost_what_the_plan_of_each_costs(gpu: str) -> None:
     cost = Roofline(find_model("llama-3-8b"), find_device(gpu))
-    plan = StepPlan(0, 50, 7, 9000, 9000 * 131_072, 7 * 131_072, (), (), (), ())
+    plan = StepPlan(0, 50, 7, 9000, 9000 * 131_072, 7 * 131_072, 0, (), (), (), ())
     first, growth, _ = cost.linear(plan)
     for j in (1, 2, 49):
         later = plan._replace(
             context_tokens=9000 + 7 * j, read_bytes=(9000 + 7 * j) * 131_072, step=j
         )
         assert cost.linear(later)[0] == first + j * growth
+
+
+def test_prefill_attention_sees_windows() -> None:
+    """gpt-oss-20b: 12 full and 12 layers of window 128, 64 heads of 64. 1,000 tokens after 9,000:
+    9,000 · 1,000 + 1,000 · 1,001 / 2 pairs in a full layer, 128 · 1,000 in a windowed one."""
+    device = find_device("h200")
+    cost = Roofline(find_model("gpt-oss-20b"), device)
+    pair = 4 * 64 * 64 * 12 / (device.flops_per_s * 0.60)
+    early, late = step(prefill(0, 1000, False), cost), step(prefill(9000, 1000, False), cost)
+    windowed = 128 * 1000  # the same for both: full windows are an upper bound for the early one
+    assert late - early == pytest.approx(pair * 9_000_000, rel=1e-6)
+    bare = early - pair * (1000 * 1001 / 2 + windowed)
+    longer = step(prefill(9000, 2000, False), cost)
+    assert longer > late > early > bare > 0

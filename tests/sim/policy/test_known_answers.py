@@ -295,3 +295,11 @@ def test_sharing_gets_the_placement_and_the_pool_as_stored() -> None:
     manager = composed.manager(pool_of(LLAMA_8B, GIB, 8192))
     assert manager.pool.token_bytes == 65_536 + 2 * 32 * 8 * 4
     assert filled(manager, 100).live == 32 * 65_536
+
+
+def test_a_composition_says_what_each_part_loses() -> None:
+    both = parse_policy("paging+sliding_window:window=64+int4").limitation
+    assert both == (
+        "forgets tokens between the sinks and the window; rounds keys and values to 4 bits"
+    )
+    assert parse_policy("paging:block_size=16").limitation is None
