@@ -26,6 +26,7 @@ SPECS = (
     "paging:block_size=4+sliding_window:window=6,sinks=1",
     "paging:block_size=4+top_k:k=6,page=2+int4",
     "paging:block_size=4+top_k:k=7,mode=evict",
+    "paging:block_size=4+prefix",
 )
 MIXED_SPECS = (
     "paging:block_size=2,layers=unified",
