@@ -137,7 +137,7 @@ class Contract(RuleBasedStateMachine):
         assert answers(manager) == before, "a question changed something"
         assert 0 <= steps <= limit
         if not steps:
-            with pytest.raises(AssertionError):  # a single step really lacks memory
+            with pytest.raises((AssertionError, StopIteration)):  # a step really lacks memory
                 grow_once(deepcopy(manager))
             self._preempt((self.prefilling or self.decoding)[-1])
             return
