@@ -202,11 +202,25 @@ def _batch(log: Log) -> list[Metric]:
             int(requests["preemptions"].sum()),
         ),
         Metric(
+            "preempted_requests",
+            "Victims",
+            "requests",
+            "requests preempted at least once",
+            int((requests["preemptions"] > 0).sum()),
+        ),
+        Metric(
             "recomputed_tokens",
             "Recomputed",
             "tokens",
             "KV of tokens lost to preemption, to be computed again",
             int(requests["recomputed_tokens"].sum()),
+        ),
+        Metric(
+            "swapped_bytes",
+            "Swapped",
+            "bytes",
+            "KV moved to the host and back by preemption, per GPU",
+            int(requests["swapped_bytes"].sum()),
         ),
     ]
     for name in ("running", "waiting"):

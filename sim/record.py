@@ -29,6 +29,8 @@ STEP_COUNTS = (
     "waiting",
     "admitted",
     "preempted",
+    "swap_out_bytes",
+    "swap_in_bytes",
     *(f"{name}_bytes" for name in MEMORY),
     "cached_bytes",  # part of the free ones
 )
@@ -68,6 +70,7 @@ class Recorder:
         self._preemptions = array("q", [0]) * requests
         self._recomputed = array("q", [0]) * requests
         self._cached = array("q", [0]) * requests
+        self._swapped = array("q", [0]) * requests
         self._step_times = array("d")
         self._step_counts = array("q")
         self._sample_times = array("d")
@@ -113,6 +116,8 @@ class Recorder:
                 len(scheduler.waiting),
                 len(plan.admitted),
                 len(plan.preempted),
+                plan.swap_out_bytes,
+                plan.swap_in_bytes,
                 *scheduler.manager.memory(),
                 scheduler.manager.cached_bytes(),
             )
@@ -155,6 +160,7 @@ class Recorder:
         self._preemptions[index] = seq.preemptions
         self._recomputed[index] = seq.recomputed
         self._cached[index] = seq.cached
+        self._swapped[index] = seq.swapped_bytes
 
     def log(self) -> Log:
         """The tables, once the run has ended."""
@@ -172,6 +178,7 @@ class Recorder:
             "preemptions": np.asarray(self._preemptions),
             "recomputed_tokens": np.asarray(self._recomputed),
             "cached_tokens": np.asarray(self._cached),
+            "swapped_bytes": np.asarray(self._swapped),
         }
         return Log(
             requests,

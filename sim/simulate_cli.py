@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from sim.pressure import Preemption, Victim
 from sim.progress import Progress
 from sim.scheduler import Batching
 from workloads.errors import InputError
@@ -32,6 +33,9 @@ def simulate(
     max_num_batched_tokens: int = 2048,
     max_model_len: int | None = None,
     batching: Batching = "continuous",
+    preemption: Preemption = "recompute",
+    swap_space: str = "4GiB",
+    victim: Victim = "last",
     gpu_memory_utilization: float = 0.9,
     kv_cache_memory: str | None = None,
     horizon: float | None = None,
@@ -70,6 +74,12 @@ def simulate(
         Longest context, prompt and output together. Default: the model's own.
     batching
         "continuous" as vLLM V1 does it, or "static", one whole batch after another.
+    preemption
+        Where growth lacks memory: "recompute" a request's KV later, or "swap" it to host memory.
+    swap_space
+        Host memory per GPU for swapped KV. A request that finds no room there is recomputed.
+    victim
+        Who gives way: the request admitted "last", or the one of "longest" or "shortest" context.
     gpu_memory_utilization
         Share of the device's whole memory that the engine may use.
     kv_cache_memory
@@ -110,6 +120,9 @@ def simulate(
         max_num_batched_tokens=max_num_batched_tokens,
         max_model_len=max_model_len,
         batching=batching,
+        preemption=preemption,
+        swap_space_bytes=parse_bytes(swap_space, "--swap-space"),
+        victim=victim,
         gpu_memory_utilization=gpu_memory_utilization,
         kv_cache_memory_bytes=None
         if kv_cache_memory is None

@@ -113,6 +113,9 @@ class Pages(Manager):
         self.free += seq.held
         seq.held = 0
 
+    def transfer_bytes(self, tokens: int) -> int:
+        return -(-tokens // self.block_size) * self.block_bytes  # blocks move whole
+
     def memory(self) -> Memory:
         return self._memory((self.context + self.prefilled) * self.pool.token_bytes)
 

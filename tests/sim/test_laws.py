@@ -10,6 +10,7 @@ from sim.engine import serve
 from sim.plan import AS_PER_S, Done, Execute, StepPlan
 from sim.policy.base import Pool
 from sim.policy.registry import parse_policy
+from sim.pressure import Pressure
 from sim.record import UNFINISHED, Recorder
 from sim.scheduler import Limits, Scheduler
 from workloads.schema import PrefixBlocks, Provenance, Trace
@@ -86,6 +87,11 @@ def limits(draw: st.DrawFn) -> Limits:
         draw(st.integers(seqs, 20)),
         draw(st.integers(2, 60)),
         draw(st.sampled_from(["continuous", "static"])),
+        Pressure(
+            draw(st.sampled_from(["recompute", "swap"])),
+            draw(st.sampled_from([100, 300, 10_000])),
+            draw(st.sampled_from(["last", "longest", "shortest"])),
+        ),
     )
 
 
@@ -137,6 +143,7 @@ def test_bytes_and_requests_are_conserved_after_every_event(
         received = int((np.round(trace.arrival_s * 1e9) * 10**9 <= now).sum())
         assert left + len(engine.inside()) == received
     assert departed(recorder) == len(trace)  # without a horizon everyone leaves
+    assert engine.swap.free_bytes == bounds.pressure.swap_space_bytes
     memory = manager.memory()
     assert memory.free + memory.external == manager.pool.capacity_bytes
 
