@@ -309,6 +309,14 @@ def _memory(log: Log, capacity: int) -> list[Metric]:
             _mean(100 * t["live_bytes"][busy][taken] / used[taken]),
         ),
         Metric(
+            "kv_cache_usage_perc",
+            "KV used",
+            "%",
+            "(live + reserved + internal + metadata) ÷ KV budget; mean over samples while requests "
+            "run. Slot use is KV live, block use this",
+            _mean(100 * used / capacity),
+        ),
+        Metric(
             "kv_used_peak_bytes",
             "KV used peak",
             "bytes",

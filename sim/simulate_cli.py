@@ -42,6 +42,7 @@ def simulate(
     fast_forward: bool = True,
     jobs: int | None = None,
     report: bool = True,
+    check: Annotated[bool, Parameter(negative="")] = False,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
     """Replay a trace through one or more cache policies in simulated time.
@@ -92,6 +93,8 @@ def simulate(
         Processes to run policies in. Default: every core where the work is worth starting them.
     report
         Write report.html beside the run folders.
+    check
+        Only list the requests that can't be served whole, and why; run nothing.
     json
         Print metrics as JSON instead of a table.
     """
@@ -99,6 +102,7 @@ def simulate(
     from sim.run_folder import folder_name, replaced_folder
     from sim.simulation import prepare, with_policy
     from sim.units import parse_bytes
+    from sim.unserved import find_unserved, summary
     from workloads import read_trace
     from workloads.transform import first as first_requests
 
@@ -133,6 +137,22 @@ def simulate(
     setups = [with_policy(setup, label) for label in labels]
     for each in setups:
         each.policy.manager(each.pool)  # what can't hold a token fails before anything runs
+    unserved = {each.label: find_unserved(each) for each in setups}
+    if check and json:
+        listed = {label: [row._asdict() for row in rows] for label, rows in unserved.items()}
+        print(dumps(listed, indent=1, allow_nan=False, ensure_ascii=False))
+        return
+    for each in setups:
+        rows = unserved[each.label]
+        if check or (rows and not json):
+            print(summary(each, rows))
+        for row in rows if check else ():
+            print(
+                f"  request {row.request}: prompt {row.prompt_tokens:,}, output "
+                f"{row.output_tokens:,} tokens, gets {row.served_tokens:,}"
+            )
+    if check:
+        return
     command = shlex.join(["kvtwin", *sys.argv[1:]])
     metrics: dict[str, list[dict[str, Any]]] = {}
     with replaced_folder(output) as staged, Progress(len(setups)) as progress:
