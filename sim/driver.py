@@ -7,7 +7,9 @@ import simpy
 from sim.cost.base import StepCost
 from sim.engine import Effects
 from sim.hardware import PCIE_4
-from sim.plan import AS_PER_S, Done, Sleep
+from sim.plan import AS_PER_S, Done, Sleep, from_fields
+
+make_done = from_fields(Done)
 
 
 def run_simulated(
@@ -57,12 +59,18 @@ def _engine(
             first, growth, steps = linear(plan)
             if not fast_forward:
                 steps = 1
-            elif steps > 1:
-                steps = steps_to_reach(first, growth, until - now, steps)
-            duration = first if steps == 1 else steps * first + growth * (steps * (steps - 1) // 2)
-            done = Done(now + duration, steps, first + now - before, growth)
-        yield timeout(done.now_as - now)
-        now = done.now_as
+            if steps == 1:
+                duration = first
+            else:
+                duration = steps * first + growth * (steps * (steps - 1) // 2)
+                span = until - now
+                if duration > span:
+                    steps = steps_to_reach(first, growth, span, steps)
+                    duration = steps * first + growth * (steps * (steps - 1) // 2)
+            done = make_done((now + duration, steps, first + now - before, growth))
+        until = done[0]
+        yield timeout(until - now)
+        now = until
         try:
             effect = send(done)
         except StopIteration:

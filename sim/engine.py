@@ -7,7 +7,7 @@ back what the clock says, so prediction and measurement make their decisions her
 from collections.abc import Generator, Iterator
 from itertools import pairwise
 
-from sim.plan import Done, Execute, Sleep
+from sim.plan import Done, Execute, Sleep, from_fields
 from sim.record import Recorder
 from sim.scheduler import Scheduler
 from sim.sequence import Sequence
@@ -15,6 +15,8 @@ from workloads.schema import PrefixBlocks, Trace
 
 AS_PER_NS = 10**9
 NEVER = 2**127  # later than any clock will say
+
+make_execute = from_fields(Execute)
 
 Effects = Generator[Execute | Sleep, Done, None]
 
@@ -29,15 +31,11 @@ def serve(
     """
     arrivals = _Arrivals(trace)
     schedule, advance, complete = scheduler.schedule, scheduler.advance, scheduler.complete
-    waiting, takes_arrivals = scheduler.waiting, scheduler.takes_arrivals
+    stepped, completed = recorder.stepped, recorder.completed
+    takes_arrivals = scheduler.takes_arrivals
     now = 0
+    arrivals.receive(now, scheduler, recorder)
     while horizon_as is None or now < horizon_as:
-        while arrivals.next_as <= now:
-            seq = arrivals.take(scheduler)
-            if seq.output:
-                waiting.append(seq)
-            else:
-                recorder.refused(seq)
         plan = schedule()
         if now >= recorder.next_sample_as:
             recorder.sample(now, scheduler)
@@ -47,16 +45,21 @@ def serve(
                 break
             done = yield Sleep(min(arrivals.next_as, until))
             now = done.now_as
+            arrivals.receive(now, scheduler, recorder)
             continue
         if arrivals.next_as < until and takes_arrivals():
             until = arrivals.next_as
-        done = yield Execute(plan, until)
-        advance(done.steps)
-        recorder.stepped(now, plan, done, scheduler)
-        now = done.now_as
+        if horizon_as is not None and horizon_as < until:
+            until = horizon_as
+        done = yield make_execute((plan, until))
+        end, steps, _, _ = done
+        advance(steps)
+        arrivals.receive(end, scheduler, recorder)
+        stepped(now, plan, done, scheduler)
+        now = end
         first, finished = complete(plan)
         if first or finished:
-            recorder.completed(now, first, finished)
+            completed(now, first, finished)
     recorder.ended(now, scheduler)
 
 
@@ -71,16 +74,18 @@ class _Arrivals:
         self._next = 0
         self.next_as: int = self._ns[0] * AS_PER_NS if self._ns else NEVER
 
-    def take(self, scheduler: Scheduler) -> Sequence:
-        """The next arrival, with the output it will get (0: refused)."""
-        row = self._next
-        prompt = self._prompts[row]
-        output = scheduler.servable(prompt, self._outputs[row])
-        prefix = None if self._blocks is None else next(self._blocks)
-        seq = Sequence(row, self.next_as, prompt, output, prefix)
-        self._next = row + 1
-        self.next_as = self._ns[row + 1] * AS_PER_NS if row + 1 < len(self._ns) else NEVER
-        return seq
+    def receive(self, now: int, scheduler: Scheduler, recorder: Recorder) -> None:
+        """Queue or refuse all that have arrived by now."""
+        while self.next_as <= now:
+            row = self._next
+            prompt = self._prompts[row]
+            prefix = None if self._blocks is None else next(self._blocks)
+            if output := scheduler.servable(prompt, self._outputs[row]):
+                scheduler.waiting.append(Sequence(row, self.next_as, prompt, output, prefix))
+            else:
+                recorder.refused(row)
+            self._next = row + 1
+            self.next_as = self._ns[row + 1] * AS_PER_NS if row + 1 < len(self._ns) else NEVER
 
 
 def _prompt_blocks(prefix: PrefixBlocks) -> Iterator[tuple[int, list[int]]]:

@@ -11,11 +11,14 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Literal
 
-from sim.plan import Chunk, StepPlan
+from sim.plan import Chunk, StepPlan, from_fields
 from sim.policy.base import Manager
 from sim.pressure import HostSwap, Pressure
 from sim.sequence import Sequence
 from workloads.errors import InputError
+
+make_chunk = from_fields(Chunk)
+make_plan = from_fields(StepPlan)
 
 Batching = Literal["continuous", "static"]
 
@@ -53,6 +56,9 @@ class Scheduler:
     def __init__(self, manager: Manager, limits: Limits) -> None:
         self.manager = manager
         self.limits = limits
+        self._static = limits.batching == "static"
+        self._max_num_seqs = limits.max_num_seqs
+        self._max_num_batched_tokens = limits.max_num_batched_tokens
         self.longest_total = min(limits.max_model_len, manager.longest() + 1)
         """Prompt + output tokens of the longest request that can ever be served."""
         self.waiting: deque[Sequence] = deque()
@@ -68,13 +74,14 @@ class Scheduler:
 
     def servable(self, prompt: int, output: int) -> int:
         """Output tokens that such a request will get; 0 if it can never be served."""
-        return max(0, min(output, self.longest_total - prompt))
+        room = self.longest_total - prompt
+        return output if output <= room else max(0, room)
 
     def takes_arrivals(self) -> bool:
         """Whether a request that arrived now might be admitted in the next step."""
-        if self.limits.batching == "static":
+        if self._static:
             return not self.running
-        return not self.waiting and len(self.running) < self.limits.max_num_seqs
+        return not self.waiting and len(self.running) < self._max_num_seqs
 
     def inside(self) -> list[Sequence]:
         """Every request that has arrived, was not refused, and has not been reported finished."""
@@ -83,42 +90,47 @@ class Scheduler:
     def schedule(self) -> StepPlan | None:
         """Decide the next step and take its memory; None where nothing waits or runs."""
         manager = self.manager
-        preempted = self._make_room()
+        preempted: list[int] = []
+        if manager.decoding and not manager.growable(1):
+            self._make_room(preempted)
         if manager.decoding:
             manager.grow(1)
-        budget = self.limits.max_num_batched_tokens - manager.decoding
+        budget = self._max_num_batched_tokens - manager.decoding
         chunks: list[Chunk] = []
-        for seq in tuple(self.prefilling):
-            if manager.can_extend(seq, min(seq.target - seq.stored, budget)):
-                budget -= self._prefill(seq, budget, chunks)
-            else:  # it was admitted last, so it is the one to go
-                preempted.append(self._preempt(next(reversed(self.running.values()))))
-        admitted: tuple[int, ...] = ()
+        prefill_tokens = 0
+        if self.prefilling:
+            prefill_tokens = self._extend(budget, chunks, preempted)
+        admitted: list[int] = []
         if self.waiting and not (preempted and self.running):
-            admitted = self._admit(budget, chunks)
+            prefill_tokens += self._admit(budget - prefill_tokens, chunks, admitted)
         if not self.running:
             return None
         max_steps = 1
         # After a preemption admission is asked again next step; who left early is reported then.
         if not (chunks or preempted or self.leaving):
-            max_steps += manager.growable(self._next_finish() - manager.tick)
+            tick, admission, seq = self._finishing[0]
+            if seq.admission != admission or seq.joined_tick < 0:
+                tick = self._next_finish()
+            max_steps += manager.growable(tick - manager.tick)
         read_bytes, growth = manager.reads()
-        plan = StepPlan(
-            self.steps,
-            max_steps,
-            manager.decoding,
-            manager.context,
-            read_bytes,
-            growth,
-            sum([chunk.tokens for chunk in chunks]) if chunks else 0,
-            tuple(chunks),
-            admitted,
-            tuple(preempted),
-            tuple(self._finished),
-            *self.swap.traffic(),
+        finished = self._finished
+        plan = make_plan(
+            (
+                self.steps,
+                max_steps,
+                manager.decoding,
+                manager.context,
+                read_bytes,
+                growth,
+                prefill_tokens,
+                tuple(chunks),
+                tuple(admitted),
+                tuple(preempted),
+                tuple(finished),
+                *self.swap.traffic(),
+            )
         )
-        if self._finished:
-            self._finished = []
+        finished.clear()
         return plan
 
     def advance(self, steps: int) -> None:
@@ -130,10 +142,12 @@ class Scheduler:
     def complete(self, plan: StepPlan) -> tuple[list[Sequence], list[Sequence]]:
         """The plan has run: who got a first token, and who finished and left."""
         first: list[Sequence] = []
-        finished, self.leaving = self.leaving, []
-        for chunk in plan.chunks:
-            if chunk.last:
-                seq = self.running[chunk.request]
+        finished: list[Sequence] = []
+        if self.leaving:
+            finished, self.leaving = self.leaving, []
+        for request, _, _, last in plan.chunks:
+            if last:
+                seq = self.running[request]
                 self.prefilling.remove(seq)
                 if not seq.generated:
                     first.append(seq)
@@ -152,15 +166,13 @@ class Scheduler:
 
     # -- steps of the above ------------------------------------------------------------------
 
-    def _make_room(self) -> list[int]:
+    def _make_room(self, preempted: list[int]) -> None:
         """Preempt until the decoding batch can grow by a token each."""
-        preempted: list[int] = []
         while self.manager.decoding and not self.manager.growable(1):
             if self.held:  # whoever is done already goes before anyone is interrupted
                 self._leave(self.held.pop(), self.leaving)
             else:
                 preempted.append(self._preempt(self._victim()))
-        return preempted
 
     def _victim(self) -> Sequence:
         latest_first = reversed(self.running.values())
@@ -189,15 +201,25 @@ class Scheduler:
         self.waiting.appendleft(seq)
         return seq.index
 
-    def _admit(self, budget: int, chunks: list[Chunk]) -> tuple[int, ...]:
-        static = self.limits.batching == "static"
-        if static:
-            if self.running:
-                return ()
-            budget = sum(seq.target for seq in self.waiting)
-        admitted: list[int] = []
+    def _extend(self, budget: int, chunks: list[Chunk], preempted: list[int]) -> int:
+        """Go on with contexts begun in earlier steps; returns the tokens that takes."""
+        left = budget
+        for seq in tuple(self.prefilling):
+            if self.manager.can_extend(seq, min(seq.target - seq.stored, left)):
+                left -= self._prefill(seq, left, chunks)
+            else:  # it was admitted last, so it is the one to go
+                preempted.append(self._preempt(next(reversed(self.running.values()))))
+        return budget - left
+
+    def _admit(self, budget: int, chunks: list[Chunk], admitted: list[int]) -> int:
+        """Begin contexts of waiting requests; returns the tokens that takes."""
         waiting, running, manager = self.waiting, self.running, self.manager
-        while waiting and budget > 0 and len(running) < self.limits.max_num_seqs:
+        if self._static:
+            if running:
+                return 0
+            budget = sum([seq.target for seq in waiting])
+        left, most = budget, self._max_num_seqs
+        while waiting and left > 0 and len(running) < most:
             seq = waiting[0]
             if not manager.can_admit(seq):
                 break
@@ -214,8 +236,8 @@ class Scheduler:
             running[seq.index] = seq
             self.prefilling.append(seq)
             admitted.append(seq.index)
-            budget -= self._prefill(seq, budget, chunks)  # the whole fits, so its beginning does
-        return tuple(admitted)
+            left -= self._prefill(seq, left, chunks)  # the whole fits, so its beginning does
+        return budget - left
 
     def _swap_in(self, seq: Sequence) -> None:
         """Bring back what the host keeps beyond the tokens that admission found in the cache."""
@@ -229,10 +251,11 @@ class Scheduler:
     def _prefill(self, seq: Sequence, budget: int, chunks: list[Chunk]) -> int:
         """Take memory for the next chunk of a context, and say how long it is."""
         start = seq.stored
-        tokens = min(seq.target - start, budget)
+        wanted = seq.target - start
+        tokens = wanted if wanted < budget else budget
         if tokens:
             self.manager.extend(seq, tokens)
-            chunks.append(Chunk(seq.index, start, tokens, start + tokens == seq.target))
+            chunks.append(make_chunk((seq.index, start, tokens, tokens == wanted)))
         return tokens
 
     def _start_decoding(self, seq: Sequence, finished: list[Sequence]) -> None:
@@ -257,12 +280,14 @@ class Scheduler:
 
     def _finish(self, seq: Sequence, finished: list[Sequence]) -> None:
         del self.running[seq.index]
-        if self.limits.batching == "static":
+        if self._static:
             if seq.joined_tick >= 0:
                 self.manager.rest(seq)
             self.held.append(seq)
-        else:
-            self._leave(seq, finished)
+            return
+        self.manager.release(seq)
+        self._finished.append(seq.index)
+        finished.append(seq)
 
     def _leave(self, seq: Sequence, finished: list[Sequence]) -> None:
         self.manager.release(seq)

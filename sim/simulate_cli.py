@@ -15,7 +15,6 @@ from sim.scheduler import Batching
 from workloads.errors import InputError
 
 DEFAULT_POLICIES = ("preallocation", "sliding_window", "paging")
-REPORT_FILE = "report.html"
 
 
 def simulate(
@@ -36,6 +35,7 @@ def simulate(
     preemption: Preemption = "recompute",
     swap_space: str = "4GiB",
     victim: Victim = "last",
+    kv_cache_dtype: str = "auto",
     gpu_memory_utilization: float = 0.9,
     kv_cache_memory: str | None = None,
     horizon: float | None = None,
@@ -81,6 +81,8 @@ def simulate(
         Host memory per GPU for swapped KV. A request that finds no room there is recomputed.
     victim
         Who gives way: the request admitted "last", or the one of "longest" or "shortest" context.
+    kv_cache_dtype
+        How KV is stored: auto (the model's type), fp16, bf16, fp8 or int8.
     gpu_memory_utilization
         Share of the device's whole memory that the engine may use.
     kv_cache_memory
@@ -99,7 +101,7 @@ def simulate(
         Print metrics as JSON instead of a table.
     """
     from sim.batch import run_all
-    from sim.run_folder import folder_name, replaced_folder
+    from sim.run_folder import REPORT, folder_name, replaced_folder
     from sim.simulation import prepare, with_policy
     from sim.units import parse_bytes
     from sim.unserved import find_unserved, summary
@@ -108,8 +110,6 @@ def simulate(
 
     labels = policy or list(DEFAULT_POLICIES)
     folders = [folder_name(label) for label in labels]
-    if repeated := next((a for a in labels if folders.count(folder_name(a)) > 1), None):
-        raise InputError(f"--policy {repeated}: given twice")
     requests = read_trace(trace)
     if first is not None:
         requests = first_requests(requests, first)
@@ -127,6 +127,7 @@ def simulate(
         preemption=preemption,
         swap_space_bytes=parse_bytes(swap_space, "--swap-space"),
         victim=victim,
+        kv_cache_dtype=kv_cache_dtype,
         gpu_memory_utilization=gpu_memory_utilization,
         kv_cache_memory_bytes=None
         if kv_cache_memory is None
@@ -135,6 +136,9 @@ def simulate(
         fast_forward=fast_forward,
     )
     setups = [with_policy(setup, label) for label in labels]
+    for i, each in enumerate(setups):
+        if any(each.policy == earlier.policy for earlier in setups[:i]):
+            raise InputError(f"--policy {each.label}: given twice")
     for each in setups:
         each.policy.manager(each.pool)  # what can't hold a token fails before anything runs
     unserved = {each.label: find_unserved(each) for each in setups}
@@ -143,10 +147,10 @@ def simulate(
         print(dumps(listed, indent=1, allow_nan=False, ensure_ascii=False))
         return
     for each in setups:
-        rows = unserved[each.label]
-        if check or (rows and not json):
-            print(summary(each, rows))
-        for row in rows if check else ():
+        lacking = unserved[each.label]
+        if check or (lacking and not json):
+            print(summary(each, lacking))
+        for row in lacking if check else ():
             print(
                 f"  request {row.request}: prompt {row.prompt_tokens:,}, output "
                 f"{row.output_tokens:,} tokens, gets {row.served_tokens:,}"
@@ -163,10 +167,12 @@ def simulate(
         if report:
             progress.say("report")
             build = import_module("reports.build")  # by name: sim stands below reports
-            build.write_report(places, staged / REPORT_FILE)
+            build.write_report(places, staged / REPORT)
     if json:
         written = {"output": str(output), "runs": metrics}
         print(dumps(written, indent=1, allow_nan=False, ensure_ascii=False))
         return
     import_module("reports.table").print_summary(metrics)
-    print(f"runs in {output}" + (f", report: {output / REPORT_FILE}" if report else ""))
+    for reason, rows in requests.provenance.dropped.items():
+        print(f"{rows:,} of {requests.provenance.rows_read:,} rows dropped: {reason}")
+    print(f"runs in {output}" + (f", report: {output / REPORT}" if report else ""))

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from sim.driver import run_simulated
 from sim.engine import serve
+from sim.metrics import compute_metrics
 from sim.plan import AS_PER_S, Done, Execute, StepPlan
 from sim.policy.base import Pool
 from sim.policy.registry import parse_policy
@@ -150,18 +151,29 @@ def test_bytes_and_requests_are_conserved_after_every_event(
 
 @pytest.mark.parametrize("policy", POLICIES)
 @settings(max_examples=100, deadline=None, derandomize=True)
-@given(trace=traces(), bounds=limits(), slots=st.integers(64, 200))
+@given(
+    trace=traces(),
+    bounds=limits(),
+    slots=st.integers(64, 200),
+    horizon_ms=st.none() | st.integers(1, 60),
+)
 def test_fast_forward_changes_nothing(
-    policy: str, trace: Trace, bounds: Limits, slots: int
+    policy: str, trace: Trace, bounds: Limits, slots: int, horizon_ms: int | None
 ) -> None:
     """Many steps as one event end at the same attosecond, with the same samples and records."""
     logs = []
     for fast_forward in (True, False):
         engine = scheduler(policy, slots, bounds)
         recorder = Recorder(trace, 1e-2)
-        run_simulated(serve(trace, engine, recorder), LinearCost(), fast_forward)
+        horizon = None if horizon_ms is None else horizon_ms * AS_PER_S // 1000
+        run_simulated(serve(trace, engine, recorder, horizon), LinearCost(), fast_forward)
         logs.append(recorder.log())
     fast, single = logs
+    for one, other in zip(*(compute_metrics(log, 10**6) for log in logs), strict=True):
+        if one.value is None:
+            assert other.value is None
+        else:  # sums of floats, in another order
+            assert one.value == pytest.approx(other.value, rel=1e-12)
     assert fast.end_s == single.end_s
     for table in ("requests", "timeline"):
         for name, column in getattr(fast, table).items():
