@@ -88,8 +88,10 @@ class Recorder:
     def stepped(self, start_as: int, plan: StepPlan, done: Done, scheduler: Scheduler) -> None:
         """One or more steps ended. Memory is as in the last one, the queue as after it."""
         now_as, steps, first_as, growth_as = done
-        step, _, decodes, context, read_bytes, _, prefilled, chunks, *more = plan
-        admitted, preempted, _, swap_out, swap_in = more
+        # fmt: off
+        (step, _, decodes, context, read_bytes, _, prefilled,
+         chunks, admitted, preempted, _, swap_out, swap_in) = plan
+        # fmt: on
         start_s = self._now_s if start_as == self._now_as else start_as / AS_PER_S
         end_s = self._now_s = now_as / AS_PER_S
         self._now_as = now_as
