@@ -9,12 +9,14 @@ from types import FrameType
 from cyclopts import App, CycloptsError
 
 from workloads.errors import InputError
+from workloads.options import whole_numbers
 
 app = App(
     name="kvtwin",
     help="Size, choose and check an LLM server's KV cache.",
     version=lambda: version("kvtwin"),
     suppress_keyboard_interrupt=False,
+    config=whole_numbers,
 )
 COMMANDS = {
     "simulate": ("sim.simulate_cli:simulate", "Replay a trace through cache policies."),
@@ -45,6 +47,10 @@ published.command(
     "sim.reproduce_cli:sosp23", name="sosp23", help="PagedAttention's memory shares and batches."
 )
 app.command(published)
+
+advice = App(name="advise", help="Weigh a choice on your own trace.")
+advice.command("sim.advise_cli:block_size", name="block-size", help="Recommend a block size.")
+app.command(advice)
 
 
 def main() -> None:

@@ -51,6 +51,8 @@ class StepPlan(NamedTuple):
     admitted: tuple[int, ...]
     preempted: tuple[int, ...]
     finished: tuple[int, ...]  # requests released since the plan before
+    swap_out_bytes: int = 0  # KV to move to the host before the step, per GPU
+    swap_in_bytes: int = 0  # and back from it
 
 
 class Execute(NamedTuple):

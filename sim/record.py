@@ -30,6 +30,8 @@ STEP_COUNTS = (
     "waiting",
     "admitted",
     "preempted",
+    "swap_out_bytes",
+    "swap_in_bytes",
     *(f"{name}_bytes" for name in MEMORY),
     "cached_bytes",  # part of the free ones
 )
@@ -71,6 +73,7 @@ class Recorder:
         self._preemptions = array("q", [0]) * requests
         self._recomputed = array("q", [0]) * requests
         self._cached = array("q", [0]) * requests
+        self._swapped = array("q", [0]) * requests
         self._events = bytearray()
         self._sample_times = array("d")
         self._sample_counts = array("q")
@@ -85,7 +88,10 @@ class Recorder:
     def stepped(self, start_as: int, plan: StepPlan, done: Done, scheduler: Scheduler) -> None:
         """One or more steps ended. Memory is as in the last one, the queue as after it."""
         now_as, steps, first_as, growth_as = done
-        step, _, decodes, context, read_bytes, _, prefilled, chunks, admitted, preempted, _ = plan
+        # fmt: off
+        (step, _, decodes, context, read_bytes, _, prefilled,
+         chunks, admitted, preempted, _, swap_out, swap_in) = plan
+        # fmt: on
         start_s = self._now_s if start_as == self._now_as else start_as / AS_PER_S
         end_s = self._now_s = now_as / AS_PER_S
         self._now_as = now_as
@@ -114,6 +120,8 @@ class Recorder:
             len(scheduler.waiting),
             len(admitted),
             len(preempted),
+            swap_out,
+            swap_in,
             *scheduler.manager.memory(),
             scheduler.manager.cached_bytes(),
         )
@@ -153,6 +161,7 @@ class Recorder:
         if seq.preemptions:
             self._preemptions[index] = seq.preemptions
             self._recomputed[index] = seq.recomputed
+            self._swapped[index] = seq.swapped_bytes
         if seq.cached:
             self._cached[index] = seq.cached
 
@@ -174,6 +183,7 @@ class Recorder:
             "preemptions": np.asarray(self._preemptions),
             "recomputed_tokens": np.asarray(self._recomputed),
             "cached_tokens": np.asarray(self._cached),
+            "swapped_bytes": np.asarray(self._swapped),
         }
         return Log(
             requests,

@@ -3,16 +3,17 @@
 `Scheduler` follows vLLM V1 (v1/core/sched/scheduler.py): one budget of tokens a step, spent first
 on running requests in order of admission and then on waiting ones, first come first served; a
 prompt that does not fit whole is not begun; where growth lacks memory the request admitted last
-gives up its memory, goes to the head of the queue and is computed again.
+gives up its memory, goes to the head of the queue and is computed again (or see `Pressure`).
 """
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Literal
 
 from sim.plan import Chunk, StepPlan, from_fields
 from sim.policy.base import Manager
+from sim.pressure import HostSwap, Pressure
 from sim.sequence import Sequence
 from workloads.errors import InputError
 
@@ -34,6 +35,7 @@ class Limits:
     max_num_batched_tokens: int = 2048
     max_model_len: int = 4096
     batching: Batching = "continuous"
+    pressure: Pressure = field(default_factory=Pressure)
 
     def __post_init__(self) -> None:
         for name in ("max_num_seqs", "max_num_batched_tokens"):
@@ -63,6 +65,7 @@ class Scheduler:
         self.running: dict[int, Sequence] = {}  # in order of admission
         self.prefilling: list[Sequence] = []
         self.held: list[Sequence] = []  # static batching: finished, memory still taken
+        self.swap = HostSwap(limits.pressure.swap_space_bytes)
         self.steps = 0
         self._admissions = 0
         self._finishing: list[tuple[int, int, Sequence]] = []  # (tick, admission, sequence)
@@ -124,6 +127,7 @@ class Scheduler:
                 tuple(admitted),
                 tuple(preempted),
                 tuple(finished),
+                *self.swap.traffic(),
             )
         )
         finished.clear()
@@ -163,15 +167,25 @@ class Scheduler:
     # -- steps of the above ------------------------------------------------------------------
 
     def _make_room(self, preempted: list[int]) -> None:
-        """Preempt from the back until the decoding batch can grow by a token each."""
+        """Preempt until the decoding batch can grow by a token each."""
         while self.manager.decoding and not self.manager.growable(1):
             if self.held:  # whoever is done already goes before anyone is interrupted
                 self._leave(self.held.pop(), self.leaving)
             else:
-                preempted.append(self._preempt())
+                preempted.append(self._preempt(self._victim()))
 
-    def _preempt(self) -> int:
-        _, seq = self.running.popitem()
+    def _victim(self) -> Sequence:
+        latest_first = reversed(self.running.values())
+        if self.limits.pressure.victim == "last":
+            return next(latest_first)
+        choose = max if self.limits.pressure.victim == "longest" else min
+        return choose(latest_first, key=self._context)
+
+    def _context(self, seq: Sequence) -> int:
+        return seq.stored + (self.manager.tick - seq.joined_tick if seq.joined_tick >= 0 else 0)
+
+    def _preempt(self, seq: Sequence) -> int:
+        del self.running[seq.index]
         if seq.joined_tick >= 0:
             seq.generated += self.manager.tick - seq.joined_tick
         else:
@@ -180,6 +194,8 @@ class Scheduler:
         seq.preemptions += 1
         seq.lost = seq.stored
         seq.recomputed += seq.lost
+        if self.limits.pressure.preemption == "swap":
+            self.swap.store(seq, self.manager.transfer_bytes(seq.lost))
         seq.stored = 0
         seq.target = seq.prompt + seq.generated
         self.waiting.appendleft(seq)
@@ -192,7 +208,7 @@ class Scheduler:
             if self.manager.can_extend(seq, min(seq.target - seq.stored, left)):
                 left -= self._prefill(seq, left, chunks)
             else:  # it was admitted last, so it is the one to go
-                preempted.append(self._preempt())
+                preempted.append(self._preempt(next(reversed(self.running.values()))))
         return budget - left
 
     def _admit(self, budget: int, chunks: list[Chunk], admitted: list[int]) -> int:
@@ -210,7 +226,9 @@ class Scheduler:
             waiting.popleft()
             manager.admit(seq)
             if seq.preemptions:
-                seq.recomputed -= min(seq.lost, seq.stored)  # it found its own again
+                if seq.swapped:
+                    self._swap_in(seq)
+                seq.recomputed -= min(seq.lost, seq.stored)  # it has its own again
             else:
                 seq.cached = seq.stored
             self._admissions += 1
@@ -220,6 +238,15 @@ class Scheduler:
             admitted.append(seq.index)
             left -= self._prefill(seq, left, chunks)  # the whole fits, so its beginning does
         return budget - left
+
+    def _swap_in(self, seq: Sequence) -> None:
+        """Bring back what the host keeps beyond the tokens that admission found in the cache."""
+        manager, found, kept = self.manager, seq.stored, seq.swapped
+        missing = max(0, kept - found)
+        if missing:
+            manager.extend(seq, missing)
+            missing = manager.transfer_bytes(kept) - manager.transfer_bytes(found)
+        self.swap.load(seq, missing)
 
     def _prefill(self, seq: Sequence, budget: int, chunks: list[Chunk]) -> int:
         """Take memory for the next chunk of a context, and say how long it is."""

@@ -76,7 +76,7 @@ class Roofline:
     def linear(self, plan: StepPlan) -> tuple[int, int, int]:
         """(first, growth, valid) of the plan in attoseconds; see `StepCost`."""
         # Unpacking a plan takes a tenth of the time of asking for its fields by name.
-        _, max_steps, decodes, _, read_bytes, read_growth, _, chunks, _, _, _ = plan
+        _, max_steps, decodes, _, read_bytes, read_growth, _, chunks, *_ = plan
         byte_as = self._byte_as
         tokens = samples = decodes
         first = self._overhead_as + read_bytes * byte_as

@@ -112,6 +112,10 @@ class Manager(ABC):
         """Tokens whose KV is kept now, over all sequences."""
         return self.context + self.prefilled
 
+    def transfer_bytes(self, tokens: int) -> int:
+        """Bytes to move where the KV of a sequence's first `tokens` leaves the device."""
+        return tokens * self.pool.token_bytes
+
     def cached_bytes(self) -> int:
         """Of the free bytes, those whose contents a later request might still find and use."""
         return 0

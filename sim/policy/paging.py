@@ -161,6 +161,9 @@ class Pages(Periodic):
             self.filling -= 1
         seq.held = self.units_for(grown)
 
+    def transfer_bytes(self, tokens: int) -> int:
+        return -(-tokens // self.block_size) * self.block_bytes  # blocks move whole
+
     def memory(self) -> Memory:
         return self._memory(self.live_tokens())
 

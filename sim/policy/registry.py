@@ -16,7 +16,6 @@ from pydantic import TypeAdapter, ValidationError
 from sim.policy.base import Policy
 from sim.policy.chunked import Chunked
 from sim.policy.composition import compose
-from sim.policy.contiguous import Contiguous
 from sim.policy.growing import Growing
 from sim.policy.paging import Paging
 from sim.policy.preallocation import Preallocation
@@ -31,7 +30,6 @@ BUILT_IN: dict[str, type[Policy]] = {
     "preallocation": Preallocation,
     "growing": Growing,
     "chunked": Chunked,
-    "contiguous": Contiguous,
     "paging": Paging,
     "virtual": Virtual,
     "sliding_window": SlidingWindow,

@@ -12,6 +12,7 @@ from sim.metrics import compute_metrics
 from sim.plan import AS_PER_S, Done, Execute, StepPlan
 from sim.policy.base import Pool, Stored
 from sim.policy.registry import parse_policy
+from sim.pressure import Pressure
 from sim.record import UNFINISHED, Recorder
 from sim.scheduler import Limits, Scheduler
 from workloads.schema import PrefixBlocks, Provenance, Trace
@@ -24,9 +25,7 @@ POLICIES = (
     "paging:block_size=4,watermark=0.1",
     "preallocation",
     "preallocation:max_len=24",
-    "contiguous:reserve=max",
-    "contiguous:reserve=pow2",
-    "contiguous:reserve=oracle",
+    "preallocation:reserve=oracle,allocator=buddy",
     "sliding_window:window=8,sinks=2",
     "sliding_window:window=1,sinks=0",
     "preallocation:reserve=pow2,allocator=buddy",
@@ -104,6 +103,11 @@ def limits(draw: st.DrawFn) -> Limits:
         draw(st.integers(seqs, 20)),
         draw(st.integers(2, 60)),
         draw(st.sampled_from(["continuous", "static"])),
+        Pressure(
+            draw(st.sampled_from(["recompute", "swap"])),
+            draw(st.sampled_from([100, 300, 10_000])),
+            draw(st.sampled_from(["last", "longest", "shortest"])),
+        ),
     )
 
 
@@ -155,6 +159,7 @@ def test_bytes_and_requests_are_conserved_after_every_event(
         received = int((np.round(trace.arrival_s * 1e9) * 10**9 <= now).sum())
         assert left + len(engine.inside()) == received
     assert departed(recorder) == len(trace)  # without a horizon everyone leaves
+    assert engine.swap.free_bytes == bounds.pressure.swap_space_bytes
     memory = manager.memory()
     assert memory.free + memory.external == manager.pool.capacity_bytes
 
