@@ -32,26 +32,29 @@ def serve(
     schedule, advance, complete = scheduler.schedule, scheduler.advance, scheduler.complete
     stepped, completed = recorder.stepped, recorder.completed
     waiting, takes_arrivals = scheduler.waiting, scheduler.takes_arrivals
-    now = 0
+    now, sample_as = 0, recorder.next_sample_as
+    arrival_as = arrivals.next_as
     while horizon_as is None or now < horizon_as:
-        while arrivals.next_as <= now:
+        while arrival_as <= now:
             seq = arrivals.take(scheduler)
+            arrival_as = arrivals.next_as
             if seq.output:
                 waiting.append(seq)
             else:
                 recorder.refused(seq)
         plan = schedule()
-        if now >= recorder.next_sample_as:
+        if now >= sample_as:
             recorder.sample(now, scheduler)
-        until = recorder.next_sample_as
+            sample_as = recorder.next_sample_as
+        until = sample_as
         if plan is None:
-            if arrivals.next_as == NEVER:
+            if arrival_as == NEVER:
                 break
-            done = yield Sleep(min(arrivals.next_as, until))
+            done = yield Sleep(min(arrival_as, until))
             now = done.now_as
             continue
-        if arrivals.next_as < until and takes_arrivals():
-            until = arrivals.next_as
+        if arrival_as < until and takes_arrivals():
+            until = arrival_as
         done = yield make_execute((plan, until))
         end, steps, _, _ = done
         advance(steps)

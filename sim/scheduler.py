@@ -90,16 +90,17 @@ class Scheduler:
         preempted: list[int] = []
         if manager.decoding and not manager.growable(1):
             self._make_room(preempted)
-        if manager.decoding:
+        if decoding := manager.decoding:
             manager.grow(1)
-        budget = self._max_num_batched_tokens - manager.decoding
         chunks: list[Chunk] = []
-        prefill_tokens = 0
-        if self.prefilling:
-            prefill_tokens = self._extend(budget, chunks, preempted)
         admitted: list[int] = []
-        if self.waiting and not (preempted and self.running):
-            prefill_tokens += self._admit(budget - prefill_tokens, chunks, admitted)
+        prefill_tokens = 0
+        if self.prefilling or self.waiting:
+            budget = self._max_num_batched_tokens - decoding
+            if self.prefilling:
+                prefill_tokens = self._extend(budget, chunks, preempted)
+            if self.waiting and not (preempted and self.running):
+                prefill_tokens += self._admit(budget - prefill_tokens, chunks, admitted)
         if not self.running:
             return None
         max_steps = 1
@@ -110,8 +111,9 @@ class Scheduler:
                 tick = self._next_finish()
             max_steps += manager.growable(tick - manager.tick)
         read_bytes, growth = manager.reads()
-        finished = self._finished
-        plan = make_plan(
+        finished = tuple(self._finished)
+        self._finished.clear()
+        return make_plan(
             (
                 self.steps,
                 max_steps,
@@ -123,11 +125,9 @@ class Scheduler:
                 tuple(chunks),
                 tuple(admitted),
                 tuple(preempted),
-                tuple(finished),
+                finished,
             )
         )
-        finished.clear()
-        return plan
 
     def advance(self, steps: int) -> None:
         """The plan's decode part was run `steps` times: take memory for those after the first."""
@@ -154,7 +154,7 @@ class Scheduler:
             if seq.admission == admission and seq.joined_tick >= 0:
                 seq.generated = seq.output
                 self._finish(seq, finished)
-        if self.held and not self.running:
+        if self._static and not self.running:
             for seq in self.held:
                 self._leave(seq, finished)
             self.held = []

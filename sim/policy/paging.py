@@ -96,15 +96,16 @@ class Pages(Manager):
         return min(steps, limit)
 
     def grow(self, steps: int) -> None:
-        self.free -= self._need(steps)
+        if steps == 1:
+            self.free -= self._residues[-self.tick % self.block_size]
+        else:
+            self.free -= self._need(steps)
         self.tick += steps
         self.context += steps * self.decoding
 
     def _need(self, steps: int) -> int:
         """Blocks that the decoding sequences take in their next steps."""
         slot = -self.tick % self.block_size
-        if steps == 1:
-            return self._residues[slot]
         cycles, rest = divmod(steps, self.block_size)
         low, high = slot + 1 - rest, slot + 1  # residues come due going down
         need = cycles * self.decoding + sum(self._residues[max(low, 0) : high])
