@@ -31,17 +31,12 @@ def serve(
     arrivals = _Arrivals(trace)
     schedule, advance, complete = scheduler.schedule, scheduler.advance, scheduler.complete
     stepped, completed = recorder.stepped, recorder.completed
-    waiting, takes_arrivals = scheduler.waiting, scheduler.takes_arrivals
+    takes_arrivals = scheduler.takes_arrivals
     now, sample_as = 0, recorder.next_sample_as
     arrival_as = arrivals.next_as
     while horizon_as is None or now < horizon_as:
-        while arrival_as <= now:
-            seq = arrivals.take(scheduler)
-            arrival_as = arrivals.next_as
-            if seq.output:
-                waiting.append(seq)
-            else:
-                recorder.refused(seq)
+        if arrival_as <= now:
+            arrival_as = arrivals.take_until(now, scheduler, recorder)
         plan = schedule()
         if now >= sample_as:
             recorder.sample(now, scheduler)
@@ -56,7 +51,11 @@ def serve(
         if arrival_as < until and takes_arrivals():
             until = arrival_as
         done = yield make_execute((plan, until))
-        end, steps, _, _ = done
+        end, steps, first_as, growth_as = done
+        if steps > 1 and arrival_as < end:
+            # Whoever came before the last step began is seen in it, and so in the record.
+            last_as = end - first_as - (steps - 1) * growth_as
+            arrival_as = arrivals.take_until(last_as, scheduler, recorder)
         advance(steps)
         stepped(now, plan, done, scheduler)
         now = end
@@ -75,6 +74,16 @@ class _Arrivals:
         self._outputs: list[int] = trace.output_tokens.tolist()
         self._next = 0
         self.next_as: int = self._ns[0] * AS_PER_NS if self._ns else NEVER
+
+    def take_until(self, now_as: int, scheduler: Scheduler, recorder: Recorder) -> int:
+        """Queue or refuse all that arrive by then; the instant of the next arrival."""
+        while self.next_as <= now_as:
+            seq = self.take(scheduler)
+            if seq.output:
+                scheduler.waiting.append(seq)
+            else:
+                recorder.refused(seq)
+        return self.next_as
 
     def take(self, scheduler: Scheduler) -> Sequence:
         """The next arrival, with the output it will get (0: refused)."""
