@@ -3,6 +3,7 @@
 import signal
 import sys
 from importlib.metadata import version
+from io import TextIOWrapper
 from types import FrameType
 
 from cyclopts import App, CycloptsError
@@ -35,10 +36,20 @@ for name, (target, summary) in LISTS.items():
     listing.command(target, name=name, help=summary)
 app.command(listing)
 
+published = App(name="reproduce", help="Run published experiments again, beside their numbers.")
+published.command(
+    "sim.reproduce_cli:sosp23", name="sosp23", help="PagedAttention's memory shares and batches."
+)
+app.command(published)
+
 
 def main() -> None:
     """Run the command line. The user's mistakes take one line and exit code 2."""
-    signal.signal(signal.SIGTERM, _interrupt)  # so that nothing half-written stays behind
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)  # so that nothing half-written stays behind
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that lacks a sign gets a ?
     try:
         app(exit_on_error=False, print_error=False)
     except InputError as error:
@@ -51,6 +62,8 @@ def main() -> None:
     except BrokenPipeError:  # the reader of our output, such as `head`, has left
         sys.stderr.close()
         sys.exit(141)
+    except OSError as error:  # such as a full disk
+        sys.exit(_complain(f"{error.filename or 'output'}: {error.strerror}"))
 
 
 def _complain(message: str) -> int:

@@ -4,13 +4,14 @@ It is a generator of effects. A driver carries each out, in simulated or in real
 back what the clock says, so prediction and measurement make their decisions here, both of them.
 """
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from itertools import pairwise
 
 from sim.plan import Done, Execute, Sleep, from_fields
 from sim.record import Recorder
 from sim.scheduler import Scheduler
 from sim.sequence import Sequence
-from workloads.schema import Trace
+from workloads.schema import PrefixBlocks, Trace
 
 AS_PER_NS = 10**9
 NEVER = 2**127  # later than any clock will say
@@ -33,30 +34,29 @@ def serve(
     stepped, completed = recorder.stepped, recorder.completed
     takes_arrivals = scheduler.takes_arrivals
     now, sample_as = 0, recorder.next_sample_as
-    arrival_as = arrivals.next_as
+    arrivals.receive(now, scheduler, recorder)
     while horizon_as is None or now < horizon_as:
-        if arrival_as <= now:
-            arrival_as = arrivals.take_until(now, scheduler, recorder)
         plan = schedule()
         if now >= sample_as:
             recorder.sample(now, scheduler)
             sample_as = recorder.next_sample_as
         until = sample_as
         if plan is None:
-            if arrival_as == NEVER:
+            if arrivals.next_as == NEVER:
                 break
-            done = yield Sleep(min(arrival_as, until))
+            done = yield Sleep(min(arrivals.next_as, until))
             now = done.now_as
+            arrivals.receive(now, scheduler, recorder)
             continue
-        if arrival_as < until and takes_arrivals():
-            until = arrival_as
+        if arrivals.next_as < until and takes_arrivals():
+            until = arrivals.next_as
+        if horizon_as is not None and horizon_as < until:
+            until = horizon_as
         done = yield make_execute((plan, until))
-        end, steps, first_as, growth_as = done
-        if steps > 1 and arrival_as < end:
-            # Whoever came before the last step began is seen in it, and so in the record.
-            last_as = end - first_as - (steps - 1) * growth_as
-            arrival_as = arrivals.take_until(last_as, scheduler, recorder)
+        end, steps, _, _ = done
         advance(steps)
+        if arrivals.next_as <= end:
+            arrivals.receive(end, scheduler, recorder)
         stepped(now, plan, done, scheduler)
         now = end
         first, finished = complete(plan)
@@ -72,25 +72,25 @@ class _Arrivals:
         self._ns: list[int] = (trace.arrival_s * 1e9).round().astype("int64").tolist()
         self._prompts: list[int] = trace.prompt_tokens.tolist()
         self._outputs: list[int] = trace.output_tokens.tolist()
+        self._blocks = None if trace.prefix is None else _prompt_blocks(trace.prefix)
         self._next = 0
         self.next_as: int = self._ns[0] * AS_PER_NS if self._ns else NEVER
 
-    def take_until(self, now_as: int, scheduler: Scheduler, recorder: Recorder) -> int:
-        """Queue or refuse all that arrive by then; the instant of the next arrival."""
-        while self.next_as <= now_as:
-            seq = self.take(scheduler)
-            if seq.output:
-                scheduler.waiting.append(seq)
+    def receive(self, now: int, scheduler: Scheduler, recorder: Recorder) -> None:
+        """Queue or refuse all that have arrived by now."""
+        while self.next_as <= now:
+            row = self._next
+            prompt = self._prompts[row]
+            prefix = None if self._blocks is None else next(self._blocks)
+            if output := scheduler.servable(prompt, self._outputs[row]):
+                scheduler.waiting.append(Sequence(row, self.next_as, prompt, output, prefix))
             else:
-                recorder.refused(seq)
-        return self.next_as
+                recorder.refused(row)
+            self._next = row + 1
+            self.next_as = self._ns[row + 1] * AS_PER_NS if row + 1 < len(self._ns) else NEVER
 
-    def take(self, scheduler: Scheduler) -> Sequence:
-        """The next arrival, with the output it will get (0: refused)."""
-        row = self._next
-        prompt = self._prompts[row]
-        output = scheduler.servable(prompt, self._outputs[row])
-        seq = Sequence(row, self.next_as, prompt, output)
-        self._next = row + 1
-        self.next_as = self._ns[row + 1] * AS_PER_NS if row + 1 < len(self._ns) else NEVER
-        return seq
+
+def _prompt_blocks(prefix: PrefixBlocks) -> Iterator[tuple[int, list[int]]]:
+    """Each request's published block size and ids."""
+    for start, end in pairwise(prefix.offsets.tolist()):
+        yield prefix.block_tokens, prefix.ids[start:end].tolist()

@@ -31,10 +31,11 @@ STEP_COUNTS = (
     "admitted",
     "preempted",
     *(f"{name}_bytes" for name in MEMORY),
+    "cached_bytes",  # part of the free ones
 )
 pack_event = Struct(f"<{len(STEP_TIMES)}d{len(STEP_COUNTS)}q").pack
 """An event as bytes: packing them takes half the time of extending an array by them."""
-SAMPLE_COUNTS = ("running", "waiting", *(f"{name}_bytes" for name in MEMORY))
+SAMPLE_COUNTS = ("running", "waiting", *(f"{name}_bytes" for name in MEMORY), "cached_bytes")
 
 Column = NDArray[np.float64] | NDArray[np.int64]
 
@@ -78,11 +79,11 @@ class Recorder:
         self._end_s = 0.0
         self._now_as, self._now_s = 0, 0.0  # the end of the latest event
 
-    def refused(self, seq: Sequence) -> None:
-        self._status[seq.index] = REFUSED
+    def refused(self, index: int) -> None:
+        self._status[index] = REFUSED
 
     def stepped(self, start_as: int, plan: StepPlan, done: Done, scheduler: Scheduler) -> None:
-        """An event of one or more steps ended; memory is as in its last step."""
+        """One or more steps ended. Memory is as in the last one, the queue as after it."""
         now_as, steps, first_as, growth_as = done
         step, _, decodes, context, read_bytes, _, prefilled, chunks, admitted, preempted, _ = plan
         start_s = self._now_s if start_as == self._now_as else start_as / AS_PER_S
@@ -114,6 +115,7 @@ class Recorder:
             len(admitted),
             len(preempted),
             *scheduler.manager.memory(),
+            scheduler.manager.cached_bytes(),
         )
 
     def completed(self, now_as: int, first: list[Sequence], finished: list[Sequence]) -> None:
@@ -128,7 +130,12 @@ class Recorder:
         self.next_sample_as = (now_as // self._interval_as + 1) * self._interval_as
         self._sample_times.append(now_as / AS_PER_S)
         self._sample_counts.extend(
-            (len(scheduler.running), len(scheduler.waiting), *scheduler.manager.memory())
+            (
+                len(scheduler.running),
+                len(scheduler.waiting),
+                *scheduler.manager.memory(),
+                scheduler.manager.cached_bytes(),
+            )
         )
 
     def ended(self, now_as: int, scheduler: Scheduler) -> None:

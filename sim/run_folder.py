@@ -20,11 +20,12 @@ import pyarrow.parquet as pq
 
 from sim.metrics import as_dicts
 from sim.record import STATUSES, Column
-from sim.simulate import Run
+from sim.simulation import Run
 from workloads.errors import InputError
 
 SCHEMA_VERSION = 1
-TABLES = ("requests", "steps", "timeline")
+REPORT = "report.html"
+FILES = {"run.json", "requests.parquet", "steps.parquet", "timeline.parquet"}
 
 
 def folder_name(label: str) -> str:
@@ -36,14 +37,14 @@ def folder_name(label: str) -> str:
 def replaced_folder(target: Path) -> Iterator[Path]:
     """A fresh folder that takes the place of `target` when the block ends well.
 
-    Only an absent or empty folder, or one of run folders and reports, is replaced. Raises
+    Only an absent or empty folder, or one of run folders and their report, is replaced. Raises
     InputError for any other; on an error or interruption nothing is left behind.
     """
-    if target.exists() and not (target.is_dir() and _replaceable(target)):
-        raise InputError(
-            f"{target}: exists and holds other things than runs, expected a new folder"
-        )
     try:
+        if target.exists() and not (target.is_dir() and _replaceable(target)):
+            raise InputError(
+                f"{target}: exists and holds other things than runs, expected a new folder"
+            )
         target.parent.mkdir(parents=True, exist_ok=True)
         staged = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     except OSError as error:
@@ -64,7 +65,7 @@ def replaced_folder(target: Path) -> Iterator[Path]:
 
 def _replaceable(folder: Path) -> bool:
     return all(
-        (child / "run.json").is_file() if child.is_dir() else child.suffix == ".html"
+        {part.name for part in child.iterdir()} == FILES if child.is_dir() else child.name == REPORT
         for child in folder.iterdir()
     )
 
@@ -155,6 +156,10 @@ def describe_run(run: Run, command: str) -> dict[str, Any]:
             "limitation": setup.policy.limitation,
         },
         "limits": asdict(setup.limits),
+        "gpu_memory_utilization": setup.gpu_memory_utilization,
+        "request_rate": setup.request_rate,
+        "horizon_s": setup.horizon_s,
+        "fast_forward": setup.fast_forward,
         "sample_interval_s": setup.interval_s,
         "ledger": [
             {"name": line.name, "bytes": line.size_bytes, "why": line.why}

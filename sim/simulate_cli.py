@@ -14,7 +14,6 @@ from sim.scheduler import Batching
 from workloads.errors import InputError
 
 DEFAULT_POLICIES = ("preallocation", "sliding_window", "paging")
-REPORT_FILE = "report.html"
 
 
 def simulate(
@@ -32,6 +31,7 @@ def simulate(
     max_num_batched_tokens: int = 2048,
     max_model_len: int | None = None,
     batching: Batching = "continuous",
+    kv_cache_dtype: str = "auto",
     gpu_memory_utilization: float = 0.9,
     kv_cache_memory: str | None = None,
     horizon: float | None = None,
@@ -70,6 +70,8 @@ def simulate(
         Longest context, prompt and output together. Default: the model's own.
     batching
         "continuous" as vLLM V1 does it, or "static", one whole batch after another.
+    kv_cache_dtype
+        How KV is stored: auto (the model's type), fp16, bf16, fp8 or int8.
     gpu_memory_utilization
         Share of the device's whole memory that the engine may use.
     kv_cache_memory
@@ -86,16 +88,14 @@ def simulate(
         Print metrics as JSON instead of a table.
     """
     from sim.batch import run_all
-    from sim.run_folder import folder_name, replaced_folder
-    from sim.simulate import prepare, with_policy
+    from sim.run_folder import REPORT, folder_name, replaced_folder
+    from sim.simulation import prepare, with_policy
     from sim.units import parse_bytes
     from workloads import read_trace
     from workloads.transform import first as first_requests
 
     labels = policy or list(DEFAULT_POLICIES)
     folders = [folder_name(label) for label in labels]
-    if repeated := next((a for a in labels if folders.count(folder_name(a)) > 1), None):
-        raise InputError(f"--policy {repeated}: given twice")
     requests = read_trace(trace)
     if first is not None:
         requests = first_requests(requests, first)
@@ -110,6 +110,7 @@ def simulate(
         max_num_batched_tokens=max_num_batched_tokens,
         max_model_len=max_model_len,
         batching=batching,
+        kv_cache_dtype=kv_cache_dtype,
         gpu_memory_utilization=gpu_memory_utilization,
         kv_cache_memory_bytes=None
         if kv_cache_memory is None
@@ -118,6 +119,9 @@ def simulate(
         fast_forward=fast_forward,
     )
     setups = [with_policy(setup, label) for label in labels]
+    for i, each in enumerate(setups):
+        if any(each.policy == earlier.policy for earlier in setups[:i]):
+            raise InputError(f"--policy {each.label}: given twice")
     for each in setups:
         each.policy.manager(each.pool)  # what can't hold a token fails before anything runs
     command = shlex.join(["kvtwin", *sys.argv[1:]])
@@ -130,10 +134,12 @@ def simulate(
         if report:
             progress.say("report")
             build = import_module("reports.build")  # by name: sim stands below reports
-            build.write_report(places, staged / REPORT_FILE)
+            build.write_report(places, staged / REPORT)
     if json:
         written = {"output": str(output), "runs": metrics}
         print(dumps(written, indent=1, allow_nan=False, ensure_ascii=False))
         return
     import_module("reports.table").print_summary(metrics)
-    print(f"runs in {output}" + (f", report: {output / REPORT_FILE}" if report else ""))
+    for reason, rows in requests.provenance.dropped.items():
+        print(f"{rows:,} of {requests.provenance.rows_read:,} rows dropped: {reason}")
+    print(f"runs in {output}" + (f", report: {output / REPORT}" if report else ""))

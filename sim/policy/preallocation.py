@@ -16,6 +16,10 @@ class Preallocation(Policy):
 
     max_len: int = 0
 
+    def __post_init__(self) -> None:
+        if self.max_len < 0:
+            raise InputError(f"preallocation: max_len={self.max_len}, expected 0 or more")
+
     def manager(self, pool: Pool) -> "Slabs":
         return Slabs(pool, min(self.max_len or pool.max_len, pool.max_len), "preallocation")
 

@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from importlib.metadata import entry_points
 
 from sim.policy.base import Policy
+from sim.policy.contiguous import Contiguous
 from sim.policy.paging import Paging
 from sim.policy.preallocation import Preallocation
 from sim.policy.sliding_window import SlidingWindow
@@ -16,6 +17,7 @@ from workloads.errors import InputError
 
 BUILT_IN: dict[str, type[Policy]] = {
     "preallocation": Preallocation,
+    "contiguous": Contiguous,
     "sliding_window": SlidingWindow,
     "paging": Paging,
 }

@@ -79,7 +79,7 @@ def test_the_same_command_twice_gives_the_same_bytes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_leaves_nothing_behind(tmp_path: Path, number: signal.Signals) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-m", "sim.cli", *AZURE, "--no-fast-forward", "-o", "runs"],
+        [sys.executable, "-m", "sim.cli", *AZURE, "--no-fast-forward", "--jobs", "1", "-o", "runs"],
         cwd=tmp_path,
         env=ENVIRONMENT,
         stderr=subprocess.PIPE,
@@ -95,12 +95,36 @@ def test_an_interrupted_run_leaves_nothing_behind(tmp_path: Path, number: signal
     assert list(tmp_path.iterdir()) == []
 
 
+def test_two_jobs_write_what_one_writes(tmp_path: Path) -> None:
+    for jobs in ("1", "2"):
+        azure(tmp_path, "--first", "300", "--no-report", "--jobs", jobs, "-o", f"jobs{jobs}")
+    for policy in ("preallocation", "paging-block_size-16"):
+        for table in ("requests", "steps", "timeline"):
+            one, two = (tmp_path / f"jobs{n}" / policy / f"{table}.parquet" for n in (1, 2))
+            assert one.read_bytes() == two.read_bytes()
+
+
 def test_a_second_run_replaces_the_first(tmp_path: Path) -> None:
     azure(tmp_path, "--first", "20", "-o", "runs")
     kvtwin(*AZURE, "--first", "20", "--policy", "paging", "-o", "runs", cwd=tmp_path)
     names = sorted(path.name for path in (tmp_path / "runs").iterdir())
     assert names == ["paging", "report.html"]
     assert [path.name for path in tmp_path.iterdir()] == ["runs"]
+
+
+def test_a_run_folder_that_holds_something_else_is_not_replaced(tmp_path: Path) -> None:
+    azure(tmp_path, "--first", "20", "-o", "runs")
+    (tmp_path / "runs" / "preallocation" / "notes.txt").write_text("mine")
+    with pytest.raises(subprocess.CalledProcessError) as refused:
+        azure(tmp_path, "--first", "20", "-o", "runs")
+    assert refused.value.returncode == 2
+    assert (tmp_path / "runs" / "preallocation" / "notes.txt").exists()
+
+
+def test_dropped_rows_are_said(tmp_path: Path) -> None:
+    (tmp_path / "zero.csv").write_text("arrival_s,prompt_tokens,output_tokens\n0,9,0\n1,9,1\n")
+    said = kvtwin("simulate", "zero.csv", *AZURE[2:], "--no-report", cwd=tmp_path).stdout
+    assert "1 of 2 rows dropped" in said
 
 
 def test_help_loads_neither_tables_nor_engine() -> None:

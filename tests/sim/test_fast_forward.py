@@ -21,15 +21,18 @@ from sim.policy.registry import BUILT_IN, parse_policy
 from sim.record import Log, Recorder
 from sim.run_folder import write_run
 from sim.scheduler import Limits, Scheduler
-from sim.simulate import execute, prepare
+from sim.simulation import execute, prepare
 from workloads import read_trace
-from workloads.schema import Provenance, Trace
+from workloads.schema import PrefixBlocks, Provenance, Trace
 from workloads.transform import time_slice
 
 SPECS = (
     "paging:block_size=1",
     "paging:block_size=16",
     "paging:block_size=4,watermark=0.1",
+    "paging:block_size=4,prefix_caching=true",
+    "contiguous:reserve=pow2",
+    "contiguous:reserve=oracle",
     "preallocation:max_len=24",
     "sliding_window:window=8,sinks=2",
     "sliding_window:window=1,sinks=0",
@@ -64,8 +67,17 @@ def traces(draw: st.DrawFn) -> Trace:
     arrivals = np.cumsum(rng.integers(0, draw(st.integers(1, 9)), requests)) * 5e-3
     prompts = np.where(rng.random(requests) < 0.1, 100, rng.integers(1, 30, requests))
     outputs = rng.integers(1, 50, requests)
+    # Blocks of 4 tokens; requests of one family begin with the same ones.
+    family, same = rng.integers(0, 3, requests), rng.integers(0, 7, requests)
+    ids = [
+        100 * family[i] + block if block < min(same[i], tokens // 4) else 1000 + 100 * i + block
+        for i, tokens in enumerate(prompts)
+        for block in range(-(-tokens // 4))
+    ]
+    offsets = np.concatenate(([0], np.cumsum(-(-prompts // 4))))
+    prefix = PrefixBlocks(4, offsets, np.array(ids, dtype=np.int64))
     source = Provenance("generated", requests)
-    return Trace("generated", arrivals - arrivals[0], prompts, outputs, source)
+    return Trace("generated", arrivals - arrivals[0], prompts, outputs, source, prefix)
 
 
 @st.composite
@@ -104,13 +116,15 @@ def test_generated_traces(policy: str, trace: Trace, slots: int, bounds: Limits)
 
 
 def test_the_generated_traces_are_tight() -> None:
-    """What the test above rests on: such memory refuses, truncates and preempts."""
-    seen = {"preemptions": 0, "refused": 0, "truncated": 0, "ties": 0}
+    """What the test above rests on: such memory is shared, and refuses, truncates and preempts."""
+    seen = {"cached": 0, "preemptions": 0, "refused": 0, "truncated": 0, "ties": 0}
 
     @settings(max_examples=60, deadline=None, derandomize=True, database=None)
     @given(trace=traces(), slots=st.integers(64, 90), bounds=limits())
     def look(trace: Trace, slots: int, bounds: Limits) -> None:
-        requests = served("paging:block_size=4", trace, slots, bounds, True).requests
+        policy = "paging:block_size=4,prefix_caching=true"
+        requests = served(policy, trace, slots, bounds, True).requests
+        seen["cached"] += int((requests["cached_tokens"] > 0).sum())
         seen["preemptions"] += int(requests["preemptions"].sum())
         seen["refused"] += int((requests["status"] == 2).sum())
         seen["truncated"] += int((requests["status"] == 1).sum())

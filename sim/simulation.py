@@ -14,7 +14,7 @@ from sim.hardware import Device, find_device
 from sim.ledger import Ledger, kv_budget
 from sim.metrics import Metric, compute_metrics
 from sim.model import Model, find_model
-from sim.plan import AS_PER_S
+from sim.plan import AS_PER_S, StepPlan
 from sim.policy.base import Policy, Pool
 from sim.policy.registry import parse_policy
 from sim.record import STATUSES, Column, Log, Recorder
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SAMPLES_A_TRACE = 2000
+LONGEST_S = 9_000_000_000
+"""Arrivals are counted in nanoseconds of 64 bits, which end after 292 years."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,8 @@ class Setup:
     ledger: Ledger
     pool: Pool
     tp: int = 1
+    gpu_memory_utilization: float = 0.9
+    request_rate: float | None = None  # if the trace's own was replaced
     interval_s: float = 1.0  # between samples of the timeline
     horizon_s: float | None = None
     fast_forward: bool = True
@@ -96,6 +100,7 @@ def simulate(
     max_num_batched_tokens: int = 2048,
     max_model_len: int | None = None,
     batching: Batching = "continuous",
+    kv_cache_dtype: str = "auto",
     gpu_memory_utilization: float = 0.9,
     kv_cache_memory_bytes: int | None = None,
     horizon_s: float | None = None,
@@ -119,6 +124,7 @@ def simulate(
             max_num_batched_tokens=max_num_batched_tokens,
             max_model_len=max_model_len,
             batching=batching,
+            kv_cache_dtype=kv_cache_dtype,
             gpu_memory_utilization=gpu_memory_utilization,
             kv_cache_memory_bytes=kv_cache_memory_bytes,
             horizon_s=horizon_s,
@@ -139,6 +145,7 @@ def prepare(
     max_num_batched_tokens: int = 2048,
     max_model_len: int | None = None,
     batching: Batching = "continuous",
+    kv_cache_dtype: str = "auto",
     gpu_memory_utilization: float = 0.9,
     kv_cache_memory_bytes: int | None = None,
     horizon_s: float | None = None,
@@ -165,13 +172,18 @@ def prepare(
         model,
         device,
         tp=tp,
+        kv_dtype=kv_cache_dtype,
         gpu_memory_utilization=gpu_memory_utilization,
         kv_cache_memory_bytes=kv_cache_memory_bytes,
         max_num_batched_tokens=max_num_batched_tokens,
         max_num_seqs=max_num_seqs,
     )
-    if horizon_s is not None and not horizon_s > 0:
-        raise InputError(f"horizon {horizon_s} s, expected more than 0")
+    if horizon_s is not None and not 0 < horizon_s <= LONGEST_S:
+        raise InputError(f"horizon {horizon_s} s, expected more than 0 and at most {LONGEST_S}")
+    if len(trace) and trace.arrival_s[-1] > LONGEST_S:
+        raise InputError(
+            f"{trace.name}: arrivals span {trace.arrival_s[-1]:g} s, expected at most {LONGEST_S}"
+        )
     return Setup(
         trace=trace,
         model=model,
@@ -182,7 +194,9 @@ def prepare(
         ledger=ledger,
         pool=ledger.pool(limits.max_model_len),
         tp=tp,
-        interval_s=_interval(trace),
+        gpu_memory_utilization=gpu_memory_utilization,
+        request_rate=request_rate,
+        interval_s=_interval(trace, Roofline(model, device, tp)),
         horizon_s=horizon_s,
         fast_forward=fast_forward,
     )
@@ -193,21 +207,28 @@ def with_policy(setup: Setup, policy: str) -> Setup:
     return replace(setup, policy=parse_policy(policy), label=policy)
 
 
-def execute(setup: Setup) -> Run:
-    """Run a prepared simulation."""
+def execute(setup: Setup, cost: StepCost | None = None) -> Run:
+    """Run a prepared simulation. Without a cost model, the roofline of its device."""
     scheduler = Scheduler(setup.policy.manager(setup.pool), setup.limits)
     recorder = Recorder(setup.trace, setup.interval_s)
-    cost = Roofline(setup.model, setup.device, setup.tp)
+    model = cost or Roofline(setup.model, setup.device, setup.tp)
     horizon = None if setup.horizon_s is None else round(setup.horizon_s * AS_PER_S)
-    run_simulated(serve(setup.trace, scheduler, recorder, horizon), cost, setup.fast_forward)
+    run_simulated(serve(setup.trace, scheduler, recorder, horizon), model, setup.fast_forward)
     log = recorder.log()
-    return Run(setup, log, cost, compute_metrics(log, setup.pool.capacity_bytes))
+    return Run(setup, log, model, compute_metrics(log, setup.pool.capacity_bytes))
 
 
-def _interval(trace: Trace) -> float:
-    """A round number (1, 2 or 5 times a power of ten) that gives about 2,000 samples a trace."""
-    span = float(trace.arrival_s[-1] - trace.arrival_s[0]) if len(trace) else 0.0
-    wanted = max(span / SAMPLES_A_TRACE, 1e-3)
+def _interval(trace: Trace, cost: StepCost) -> float:
+    """A round number (1, 2 or 5 times a power of ten) that gives about 2,000 samples a run.
+
+    A run lasts at least as long as its arrivals, and as its longest output decoding alone.
+    """
+    wanted = 1e-3
+    if len(trace):
+        lone, _, _ = cost.linear(StepPlan(0, 1, 1, 1, 0, 0, 0, (), (), (), ()))
+        decoding = int(trace.output_tokens.max()) * lone / AS_PER_S
+        span = max(float(trace.arrival_s[-1]), decoding)
+        wanted = max(span / SAMPLES_A_TRACE, 1e-3)
     power = 10.0 ** floor(log10(wanted))
     return next(m * power for m in (1, 2, 5, 10) if m * power >= wanted)
 
