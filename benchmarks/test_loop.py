@@ -19,7 +19,7 @@ def timed(benchmark: BenchmarkFixture) -> Timed:
     """Time the loop; microseconds a request and multiples of SimPy go to `extra_info`."""
 
     def run(setup: Setup) -> None:
-        recorder = benchmark.pedantic(loop, (setup,), rounds=5, warmup_rounds=1)
+        recorder = benchmark.pedantic(loop, (setup,), rounds=5, warmup_rounds=1)  # type: ignore[no-untyped-call]
         requests, events = len(setup.trace), len(recorder.log().steps["step"])
         floors = []
         for _ in range(5):

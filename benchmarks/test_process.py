@@ -1,5 +1,6 @@
 """`make bench`: whole processes, start-up and files included."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ from benchmarks.process import Usage, measure
 
 def timed(benchmark: BenchmarkFixture, command: list[str], rounds: int = 5) -> None:
     runs: list[Usage] = []
-    benchmark.pedantic(lambda: runs.append(measure(command)), rounds=rounds)
+    run: Callable[..., None] = benchmark.pedantic
+    run(lambda: runs.append(measure(command)), rounds=rounds)
     benchmark.extra_info["cpu_s"] = min(run.cpu_s for run in runs)
     benchmark.extra_info["peak_mb"] = max(run.peak_mb for run in runs)
 
