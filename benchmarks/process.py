@@ -24,12 +24,12 @@ def kvtwin(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "sim.cli", *arguments]
 
 
-def measure(command: Sequence[str]) -> Usage:
-    """Run it in the repository's root; raises where it fails."""
+def measure(command: Sequence[str], said: Path | None = None) -> Usage:
+    """Run it in the repository's root, its output into a file; raises where it fails."""
     start = time.perf_counter()
-    process = subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": str(ROOT)}
-    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with Path(said or os.devnull).open("w") as out:
+        process = subprocess.Popen(command, cwd=ROOT, stdout=out, env=environment)
     _, status, used = os.wait4(process.pid, 0)
     wall_s = time.perf_counter() - start
     process.returncode = os.waitstatus_to_exitcode(status)

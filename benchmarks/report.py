@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from datetime import date
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,7 +44,7 @@ def main() -> None:
     print(f"{date.today()}, {_processor()}, {os.cpu_count()} cores, {platform.python_version()}")
     print("\n| ratio | what | measured | target |\n|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
-        for row in (*_loops(), *_processes(Path(folder))):
+        for row in chain(_loops(), _processes(Path(folder))):
             print("| " + " | ".join(row) + " |", flush=True)
 
 

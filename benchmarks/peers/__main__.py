@@ -1,11 +1,11 @@
 """`make bench-peers`: the table's workload side by side, each simulator in turns, as Markdown.
 
-Arguments: for each peer its name (dynamo, sched_sim) and its Python, such as `dynamo=PATH`.
+Arguments: for each peer its name (dynamo, sched_sim) and its Python, such as `dynamo=PATH`; and
+`rounds=N`.
 """
 
 import json
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -16,20 +16,21 @@ from benchmarks.process import measure
 from benchmarks.workload import loop, table, table_trace
 
 HERE = Path(__file__).parent
-ROUNDS = 3
 
 
 def main(arguments: list[str]) -> None:
     peers = dict(argument.split("=", 1) for argument in arguments)
+    rounds = int(peers.pop("rounds", "3"))
     loops: dict[str, list[float]] = {name: [] for name in ("kvtwin", *peers)}
     wholes: dict[str, list[float]] = {name: [] for name in loops}
     completed: dict[str, int] = {}
     peak: dict[str, float] = {}
     setup = table()
     with tempfile.TemporaryDirectory() as folder:
+        said = Path(folder) / "said"
         own = table_command(Path(folder))
         traces = _write_traces(Path(folder))
-        for _ in range(ROUNDS):
+        for _ in range(rounds):
             start = time.process_time()
             recorder = loop(setup)
             loops["kvtwin"].append(time.process_time() - start)
@@ -39,11 +40,10 @@ def main(arguments: list[str]) -> None:
             peak["kvtwin"] = used.peak_mb
             for name, python in peers.items():
                 command = [python, str(HERE / f"run_{name}.py"), str(traces[name])]
-                said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-                answer = json.loads(said.splitlines()[-1])
+                used = measure(command, said)
+                answer = json.loads(said.read_text().splitlines()[-1])
                 loops[name].append(answer["cpu_s"])
                 completed[name] = answer["completed"]
-                used = measure(command)
                 wholes[name].append(used.cpu_s)
                 peak[name] = used.peak_mb
     print("| loop, × kvtwin | simulator | loop, CPU s | whole process, CPU s | MB | finished |")
