@@ -7,7 +7,7 @@ DEMO := azure-2023-conv --model llama-2-13b --gpu a100-40gb --request-rate 1.0 \
 	--policy preallocation --policy sliding_window:window=1024,sinks=4 \
 	--policy paging:block_size=16 --policy paging:block_size=1 --policy paging:block_size=128
 
-.PHONY: demo test check bench clean
+.PHONY: demo test check bench bench-peers clean
 
 demo: $(VENV)/simulation
 	$(BIN)/kvtwin simulate $(DEMO) -o out/demo
@@ -20,6 +20,22 @@ check: $(VENV)/tests
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+bench: $(VENV)/tests
+	$(BIN)/pytest benchmarks --benchmark-only
+	$(BIN)/python -m benchmarks.report
+
+# Other simulators on the same workload, each in an environment of its own; see docs/performance.md.
+bench-peers: $(VENV)/tests $(VENV)/peers/dynamo/done $(VENV)/peers/sched_sim/done
+	$(BIN)/python -m benchmarks.peers dynamo=$(VENV)/peers/dynamo/bin/python \
+		sched_sim=$(VENV)/peers/sched_sim/bin/python
+
+$(VENV)/peers/dynamo/done: PACKAGE := ai-dynamo-runtime
+$(VENV)/peers/sched_sim/done: PACKAGE := sched-sim
+$(VENV)/peers/%/done:
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/pip install --quiet --disable-pip-version-check $(PACKAGE)
+	touch $@
 
 clean:
 	rm -rf $(VENV) out build *.egg-info

@@ -80,7 +80,6 @@ class Manager(ABC):
         self.decoding = 0  # sequences that joined
         self.context = 0  # tokens of KV they logically have
         self.prefilled = 0  # tokens of KV of sequences that don't decode (yet, or any more)
-        self.settled = True  # False: this step's reads hold a one-off, so it can't be repeated
 
     # -- questions ---------------------------------------------------------------------------
 
@@ -103,6 +102,13 @@ class Manager(ABC):
         but never 0 unless a single step lacks memory.
         """
         return limit
+
+    def repeatable(self, limit: int) -> int:
+        """How many further steps, up to `limit`, go on as the one just taken, and may be 0.
+
+        Their reads grow by what `reads` says now: no one-off such as a copy is among them.
+        """
+        return self.growable(limit) if limit else 0
 
     @abstractmethod
     def memory(self) -> Memory:

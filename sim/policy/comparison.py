@@ -77,7 +77,7 @@ def compare(
             first, growth = manager.reads()
             left -= 1
             read += first
-            if manager.settled and left and (steps := manager.growable(left)):
+            if steps := manager.repeatable(left):
                 manager.grow(steps)
                 left -= steps
                 read += steps * first + growth * (steps * (steps + 1) // 2)

@@ -115,6 +115,11 @@ class GrowingBuffers(Contiguous):
             return min(limit, tick - self.tick)
         return min(limit, int(self._copies_fit()))
 
+    def repeatable(self, limit: int) -> int:
+        # A step that copies reads more than it repeats, and so does the one after it less.
+        copies = self._copied or self._next_full() == self.tick
+        return 0 if copies else super().repeatable(limit)
+
     def _due(self) -> list[int]:
         """Sequences that must be copied in the next step, in the order in which it is done."""
         return sorted(index for index, tick in self._full_at.items() if tick == self.tick)
@@ -137,7 +142,6 @@ class GrowingBuffers(Contiguous):
             for index in self._due():
                 self._copy(index)
         super().grow(steps)
-        self.settled = not self._copied
 
     def _copy(self, index: int) -> None:
         seq, size = self._sequences[index], self._next_size(index)

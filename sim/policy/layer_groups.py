@@ -238,10 +238,19 @@ class GroupedPages(Windowed):
             limit = limit if linear is None else min(limit, linear)
         free, tick = self.free, self.tick
         for step in range(limit):
-            free -= sum([table.step(tick + step) for table in self.tables])
-            if free < 0:
+            need = sum([table.step(tick + step) for table in self.tables])
+            if need > free or (need < 0 and step):  # blocks that get free may admit a request
                 return step
+            if need < 0:
+                return 1
+            free -= need
         return limit
+
+    def repeatable(self, limit: int) -> int:
+        # A step that frees blocks stands alone: use peaks before it, and admission looks after it.
+        if sum([table.step(self.tick) for table in self.tables]) < 0:
+            return 0
+        return super().repeatable(limit)
 
     def grow(self, steps: int) -> None:
         for step in range(self.tick, self.tick + steps):

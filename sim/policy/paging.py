@@ -135,15 +135,16 @@ class Pages(Periodic):
         return min(steps, limit)
 
     def grow(self, steps: int) -> None:
-        self.free -= self._units_due(steps)
+        if steps == 1:
+            self.free -= self._residues[-self.tick % self.block_size]
+        else:
+            self.free -= self._units_due(steps)
         self.tick += steps
         self.context += steps * self.decoding
 
     def _units_due(self, steps: int) -> int:
         """Blocks that the decoding sequences take in their next steps."""
         slot = -self.tick % self.block_size
-        if steps == 1:
-            return self._residues[slot]
         cycles, rest = divmod(steps, self.block_size)
         low, high = slot + 1 - rest, slot + 1  # residues come due going down
         need = cycles * self.filling + sum(self._residues[max(low, 0) : high])

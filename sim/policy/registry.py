@@ -11,8 +11,6 @@ from dataclasses import fields
 from difflib import get_close_matches
 from importlib.metadata import entry_points
 
-from pydantic import TypeAdapter, ValidationError
-
 from sim.policy.base import Policy
 from sim.policy.chunked import Chunked
 from sim.policy.composition import compose
@@ -76,6 +74,10 @@ def _parse_part(spec: str, part: str) -> Policy:
         if key in given:
             raise InputError(f"--policy {spec}: {key} is given twice")
         given[key] = value
+    if not given:
+        return kind()
+    from pydantic import TypeAdapter, ValidationError  # late: it takes a third of the start
+
     try:
         return TypeAdapter(kind).validate_python(given)
     except ValidationError as error:
