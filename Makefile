@@ -26,15 +26,12 @@ bench: $(VENV)/tests
 	$(BIN)/python -m benchmarks.report
 
 # Other simulators on the same workload, each in an environment of its own; see docs/performance.md.
-bench-peers: $(VENV)/tests $(VENV)/peers/dynamo/done $(VENV)/peers/sched_sim/done
-	$(BIN)/python -m benchmarks.peers dynamo=$(VENV)/peers/dynamo/bin/python \
-		sched_sim=$(VENV)/peers/sched_sim/bin/python
+bench-peers: $(VENV)/tests $(VENV)/peers/dynamo/done
+	$(BIN)/python -m benchmarks.peers dynamo=$(VENV)/peers/dynamo/bin/python
 
-$(VENV)/peers/dynamo/done: PACKAGE := ai-dynamo-runtime
-$(VENV)/peers/sched_sim/done: PACKAGE := sched-sim
-$(VENV)/peers/%/done:
+$(VENV)/peers/dynamo/done:
 	$(PYTHON) -m venv $(@D)
-	$(@D)/bin/pip install --quiet --disable-pip-version-check $(PACKAGE)
+	$(@D)/bin/pip install --quiet --disable-pip-version-check ai-dynamo-runtime
 	touch $@
 
 clean:

@@ -1,7 +1,7 @@
 """`make bench-peers`: the table's workload side by side, each simulator in turns, as Markdown.
 
-Arguments: for each peer its name (dynamo, sched_sim) and its Python, such as `dynamo=PATH`; and
-`rounds=N`.
+Arguments: for each peer its name (dynamo is the only one yet) and its Python, such as
+`dynamo=PATH`; and `rounds=N`.
 """
 
 import json
@@ -58,28 +58,16 @@ def main(arguments: list[str]) -> None:
 def _write_traces(folder: Path) -> dict[str, Path]:
     """The table's trace in each peer's format."""
     trace = table_trace()
-    rows = list(
-        zip(
-            trace.arrival_s.tolist(),
-            trace.prompt_tokens.tolist(),
-            trace.output_tokens.tolist(),
-            strict=True,
-        )
-    )
-    mooncake, listed = folder / "mooncake.jsonl", folder / "list.json"
+    columns = (trace.arrival_s, trace.prompt_tokens, trace.output_tokens)
+    mooncake = folder / "mooncake.jsonl"
     block = 0
     with mooncake.open("w") as file:
-        for arrival_s, prompt, output in rows:
+        for arrival_s, prompt, output in zip(*(c.tolist() for c in columns), strict=True):
             ids = list(range(block, block + -(-prompt // 16)))  # no two requests share any
             block = ids[-1] + 1
             line = {"timestamp": arrival_s * 1e3, "input_length": prompt, "output_length": output}
             file.write(json.dumps({**line, "hash_ids": ids}) + "\n")
-    requests = [
-        {"id": str(i), "timestamp": arrival_s, "prompt_tokens": prompt, "output_tokens": output}
-        for i, (arrival_s, prompt, output) in enumerate(rows)
-    ]
-    listed.write_text(json.dumps(requests))
-    return {"dynamo": mooncake, "sched_sim": listed}
+    return {"dynamo": mooncake}
 
 
 if __name__ == "__main__":
