@@ -64,22 +64,11 @@ def prefill(
         storage = pool.storage if max_past else "native"
         config = prefill_config(device_arch(q.device), storage, head_dim, q.dtype)
 
-    codes = (pool.k, pool.v)
-    side_strides = (0, 0, 0, 0, 0)  # page, head, slot, K to V, part
-    if pool.side is not None:
-        strides = pool.side.stride()
-        if pool.storage == "fp8":
-            codes = (pool.k.view(torch.uint8), pool.v.view(torch.uint8))
-            side_strides = (0, strides[0], 0, 0, 0)
-        elif pool.storage == "int8":
-            side_strides = (*strides[:4], 0)
-        else:
-            side_strides = strides[:5]
     prefill_kernel[(triton.cdiv(max_new, config.block_m) * batch, q_heads)](
         q,
         k,
         v,
-        *codes,
+        *pool.codes,
         pool.side,
         table,
         start,
@@ -94,7 +83,7 @@ def prefill(
         *q.stride()[:2],
         *k.stride()[:2],
         *pool.k.stride()[:3],
-        *side_strides,
+        *pool.side_strides,
         0 if table is None else table.stride(0),
         *out.stride()[:2],
         *lse.stride(),

@@ -30,7 +30,7 @@ def prefill_kernel(
     PAGE: tl.constexpr, WINDOW: tl.constexpr, STORAGE: tl.constexpr, CONTEXT: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
-    # Later tiles of a chunk see more keys: they go first, so that no long one runs alone at the end.
+    # Later tiles of a chunk see more keys: they go first, so that no long one ends alone.
     i_b = tl.program_id(0) % batch
     i_m = tl.num_programs(0) // batch - 1 - tl.program_id(0) // batch
     i_q = tl.program_id(1).to(tl.int64)
@@ -68,7 +68,7 @@ def prefill_kernel(
             visible = past - skipped
         k_scale, v_scale = 1.0, 1.0
         if STORAGE == "fp8":
-            k_scale, v_scale = tl.load(SIDE + i_h * ss_h), tl.load(SIDE + i_h * ss_h + 1)
+            k_scale, v_scale = tl.load(SIDE + i_h * ss_h), tl.load(SIDE + i_h * ss_h + ss_kv)
         WHOLE: tl.constexpr = PAGE % BN == 0 and WINDOW != "full"
         o_table = i_b.to(tl.int64) * st_b
         for n0 in tl.range(0, visible, BN, num_stages=STAGES):
