@@ -9,6 +9,8 @@ import torch
 
 from .pool import Storage
 
+LOG2E = 1.4426950408889634  # kernels work in base 2: exp2 is one instruction
+
 
 @dataclass(frozen=True, slots=True)
 class Config:
@@ -50,6 +52,15 @@ def prefill_config(arch: int, storage: Storage, head_dim: int, dtype: torch.dtyp
     return Config(32 if head_dim > 64 else 64, 8, 3, block_m=128)
 
 
+def ceil_div(total: int, part: int) -> int:
+    return -(-total // part)
+
+
+def pow2_above(number: int) -> int:
+    """The least power of two that is not below: sizes of Triton's tiles."""
+    return 1 << (number - 1).bit_length()
+
+
 @cache
 def device_arch(device: torch.device) -> int:
     """Compute capability as an integer (90 for sm_90). Off the GPU any row of the table will do."""
@@ -78,7 +89,7 @@ def pick_splits(programs: int, slots: int, tiles: int) -> int:
         return 1
 
     def fill(splits: int) -> float:
-        waves = -(-programs * splits // slots)
+        waves = ceil_div(programs * splits, slots)
         return programs * splits / (waves * slots)
 
     best = max(fill(s) for s in range(1, most + 1))

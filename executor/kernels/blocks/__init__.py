@@ -9,9 +9,8 @@ from __future__ import annotations
 import math
 
 import torch
-import triton
 
-from .kernel import copy_rows_kernel
+from ..configs import ceil_div
 
 BLOCK_WORDS = 2048
 
@@ -51,13 +50,15 @@ def _move(
         raise ValueError(f"pages differ: {src.dtype} {src.shape}, {dst.dtype} {dst.shape}")
     if len(ids) == 0:
         return
+    from .kernel import copy_rows_kernel
+
     # The widest word that pages and their distances are whole multiples of.
     spans = (math.prod(src.shape[1:]), src.stride(0), dst.stride(0))
     unit = math.gcd(4, *(span * src.element_size() for span in spans))
     word = {1: torch.uint8, 2: torch.int16, 4: torch.int32}[unit]
     rows_src, rows_dst = _rows(src, word), _rows(dst, word)
     width = rows_src.shape[1]
-    copy_rows_kernel[(len(ids), triton.cdiv(width, BLOCK_WORDS))](
+    copy_rows_kernel[(len(ids), ceil_div(width, BLOCK_WORDS))](
         rows_src,
         rows_dst,
         read,

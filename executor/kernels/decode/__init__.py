@@ -6,14 +6,19 @@ from math import gcd
 from typing import Literal
 
 import torch
-import triton
 
 from ..check import check_addresses, check_window, query_group
-from ..configs import Config, decode_config, device_arch, multiprocessors, pick_splits
+from ..configs import (
+    LOG2E,
+    Config,
+    ceil_div,
+    decode_config,
+    device_arch,
+    multiprocessors,
+    pick_splits,
+    pow2_above,
+)
 from ..pool import KVPool
-from ..tile import LOG2E
-from .kernel import combine_kernel, decode_kernel
-from .packed import decode_packed_kernel
 
 Window = Literal["none", "full", "ring"]
 
@@ -57,11 +62,14 @@ def decode(
     if batch == 0:
         return out, lse
 
+    from .kernel import combine_kernel, decode_kernel
+    from .packed import decode_packed_kernel
+
     config = config or decode_config(device_arch(q.device), pool.storage, head_dim, q.dtype)
     if splits is None:
         keys = min(max_length, window + sinks) if window else max_length
         slots = multiprocessors(q.device) * config.resident
-        splits = pick_splits(batch * pool.kv_heads, slots, -(-keys // config.block_n))
+        splits = pick_splits(batch * pool.kv_heads, slots, ceil_div(keys, config.block_n))
     o_part, lse_part = out, lse
     strides = (*out.stride()[:2], 0, *lse.stride(), 0)
     if splits > 1:
@@ -79,7 +87,7 @@ def decode(
     )
     # Rows of a dot: 16 at least. The packed kernel's tiles are as narrow as 16 or 32 columns, and a
     # dot no wider than tall would make its warps repeat each other: larger groups take turns.
-    rows = max(16, triton.next_power_of_2(heads))
+    rows = max(16, pow2_above(heads))
     if pool.storage != "native":
         rows = 8 if pool.k.shape[-1] * pool.k.element_size() <= 32 else 16
     # Keys found through a table wait for it: the compiler spreads its stages over both reads, and
@@ -97,8 +105,8 @@ def decode(
         "num_warps": config.warps,
         "num_stages": stages,
     }
-    grid = (batch, pool.kv_heads * -(-heads // rows), splits)
-    factor = (head_dim**-0.5 if scale is None else scale) * LOG2E.value
+    grid = (batch, pool.kv_heads * ceil_div(heads, rows), splits)
+    factor = (head_dim**-0.5 if scale is None else scale) * LOG2E
     if pool.storage == "native":
         decode_kernel[grid](
             q,
@@ -115,7 +123,7 @@ def decode(
             *layout,
             *strides,
             D=head_dim,
-            DP=triton.next_power_of_2(head_dim),
+            DP=pow2_above(head_dim),
             **common,
         )
     else:
@@ -145,7 +153,7 @@ def decode(
             *layout,
             *strides,
             W=words,
-            WP=max(16, triton.next_power_of_2(words)),
+            WP=max(16, pow2_above(words)),
             STORAGE=pool.storage,
             ALIGN=gcd(8, *k.stride()[:3]),
             **common,
@@ -161,9 +169,9 @@ def decode(
             *out.stride()[:2],
             *lse.stride(),
             D=head_dim,
-            DP=triton.next_power_of_2(head_dim),
+            DP=pow2_above(head_dim),
             SPLITS=splits,
-            SP=triton.next_power_of_2(splits),
+            SP=pow2_above(splits),
             num_warps=4,
         )
     return out, lse

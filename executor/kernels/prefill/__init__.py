@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import torch
-import triton
 
 from ..check import check_addresses, check_window, query_group
-from ..configs import Config, device_arch, prefill_config
+from ..configs import LOG2E, Config, ceil_div, device_arch, pow2_above, prefill_config
 from ..pool import KVPool
-from ..tile import LOG2E
-from .kernel import prefill_kernel
 
 
 def prefill(
@@ -60,11 +57,13 @@ def prefill(
         lse = torch.empty(q.shape[:2], dtype=torch.float32, device=q.device)
     if batch == 0 or max_new == 0:
         return out, lse
+    from .kernel import prefill_kernel
+
     if config is None:
         storage = pool.storage if max_past else "native"
         config = prefill_config(device_arch(q.device), storage, head_dim, q.dtype)
 
-    prefill_kernel[(triton.cdiv(max_new, config.block_m) * batch, q_heads)](
+    prefill_kernel[(ceil_div(max_new, config.block_m) * batch, q_heads)](
         q,
         k,
         v,
@@ -76,7 +75,7 @@ def prefill(
         past,
         out,
         lse,
-        (head_dim**-0.5 if scale is None else scale) * LOG2E.value,
+        (head_dim**-0.5 if scale is None else scale) * LOG2E,
         sinks,
         window,
         batch,
@@ -89,7 +88,7 @@ def prefill(
         *lse.stride(),
         HEADS=heads,
         D=head_dim,
-        DP=triton.next_power_of_2(head_dim),
+        DP=pow2_above(head_dim),
         PAGED=table is not None,
         PAGE=pool.page_size if table is not None else 0,
         WINDOW="none" if window == 0 else "ring" if ring else "full",

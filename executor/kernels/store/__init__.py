@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import torch
-import triton
 
+from ..configs import ceil_div, pow2_above
 from ..pool import KVPool
-from .kernel import store_kernel
 
 BLOCK_TOKENS = 16
 
@@ -26,10 +25,12 @@ def store(pool: KVPool, k: torch.Tensor, v: torch.Tensor, slots: torch.Tensor) -
         raise ValueError(f"slots must be a contiguous [{tokens}]")
     if tokens == 0:
         return
+    from .kernel import store_kernel
+
     codes = pool.codes
     if pool.storage == "int4":
         codes = pool.k.view(torch.int16), pool.v.view(torch.int16)
-    store_kernel[(triton.cdiv(tokens, BLOCK_TOKENS), kv_heads)](
+    store_kernel[(ceil_div(tokens, BLOCK_TOKENS), kv_heads)](
         k,
         v,
         *codes,
@@ -41,7 +42,7 @@ def store(pool: KVPool, k: torch.Tensor, v: torch.Tensor, slots: torch.Tensor) -
         *codes[0].stride()[:3],
         *pool.side_strides[:4],
         D=head_dim,
-        DP=triton.next_power_of_2(codes[0].shape[-1]),
+        DP=pow2_above(codes[0].shape[-1]),
         STORAGE=pool.storage,
         BT=BLOCK_TOKENS,
         num_warps=4,

@@ -58,13 +58,21 @@ def store(pool: KVPool, k: torch.Tensor, v: torch.Tensor, slots: torch.Tensor) -
             codes[page, :, offset], pool.side[page, :, offset, i] = quantise(new)
 
 
+def read_back(
+    pool: KVPool, codes: torch.Tensor, side: torch.Tensor | None, which: int
+) -> torch.Tensor:
+    """Values fp32 of codes [..., kv_heads, tokens, width], K (which 0) or V (1), by their side data
+    [..., kv_heads, tokens, ...]; fp8 keeps that in the pool."""
+    if pool.storage == "fp8":
+        assert pool.side is not None
+        return codes.float() * pool.side[:, which, None, None]
+    if side is None:
+        return codes.float()
+    if pool.storage == "int8":
+        return codes * side[..., which, None].float()
+    return dequantise_int4(codes, side[..., which, :, :])
+
+
 def dequantise(pool: KVPool) -> tuple[torch.Tensor, torch.Tensor]:
     """The whole pool read back in fp32: K and V [pages, kv_heads, page_size, head_dim]."""
-    side = pool.side
-    if side is None:
-        return pool.k.float(), pool.v.float()
-    if pool.storage == "fp8":
-        return pool.k.float() * side[:, 0, None, None], pool.v.float() * side[:, 1, None, None]
-    if pool.storage == "int8":
-        return pool.k * side[..., 0, None].float(), pool.v * side[..., 1, None].float()
-    return dequantise_int4(pool.k, side[..., 0, :, :]), dequantise_int4(pool.v, side[..., 1, :, :])
+    return read_back(pool, pool.k, pool.side, 0), read_back(pool, pool.v, pool.side, 1)

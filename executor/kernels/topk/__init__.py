@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import torch
-import triton
 
 from ..check import check_addresses, query_group
+from ..configs import LOG2E, ceil_div, pow2_above
 from ..pool import KVPool
-from ..tile import LOG2E
-from .kernel import landmark_kernel, mass_kernel, page_score_kernel
 
 BLOCK_KEYS = 64
 BLOCK_PAGES = 64
@@ -29,6 +27,8 @@ def build_landmarks(
     """
     if len(pages) == 0:
         return marks
+    from .kernel import landmark_kernel
+
     codes, side = pool.codes[0], pool.side_strides
     landmark_kernel[(len(pages), pool.kv_heads)](
         codes,
@@ -41,9 +41,9 @@ def build_landmarks(
         side[4],
         *marks.stride()[:3],
         D=pool.head_dim,
-        DP=triton.next_power_of_2(pool.head_dim),
+        DP=pow2_above(pool.head_dim),
         STORAGE=pool.storage,
-        BN=min(BLOCK_KEYS, triton.next_power_of_2(pool.page_size)),
+        BN=min(BLOCK_KEYS, pow2_above(pool.page_size)),
         num_warps=4,
     )
     return marks
@@ -69,8 +69,10 @@ def page_scores(
         return scores
     if q_heads % kv_heads:
         raise ValueError(f"{q_heads} query heads do not divide among {kv_heads} kv heads")
+    from .kernel import page_score_kernel
+
     heads = q_heads // kv_heads
-    page_score_kernel[(batch, kv_heads, triton.cdiv(width, BLOCK_PAGES))](
+    page_score_kernel[(batch, kv_heads, ceil_div(width, BLOCK_PAGES))](
         q,
         marks,
         table,
@@ -83,9 +85,9 @@ def page_scores(
         table.stride(0),
         *scores.stride()[:2],
         HEADS=heads,
-        GP=max(16, triton.next_power_of_2(heads)),
+        GP=max(16, pow2_above(heads)),
         D=head_dim,
-        DP=triton.next_power_of_2(head_dim),
+        DP=pow2_above(head_dim),
         BN=BLOCK_PAGES,
         num_warps=8 if q.dtype == torch.float32 else 4,
     )
@@ -154,8 +156,10 @@ def accumulate_mass(
         raise ValueError(f"mass must be [pages, kv_heads, page_size]: {mass.shape}")
     if batch == 0 or max_length == 0:
         return
+    from .kernel import mass_kernel
+
     codes, side = pool.codes[0], pool.side_strides
-    mass_kernel[(triton.cdiv(max_length, BLOCK_KEYS), batch, pool.kv_heads)](
+    mass_kernel[(ceil_div(max_length, BLOCK_KEYS), batch, pool.kv_heads)](
         q,
         lse,
         codes,
@@ -164,7 +168,7 @@ def accumulate_mass(
         start,
         lengths,
         mass,
-        (head_dim**-0.5 if scale is None else scale) * LOG2E.value,
+        (head_dim**-0.5 if scale is None else scale) * LOG2E,
         *q.stride()[:2],
         *lse.stride(),
         *codes.stride()[:3],
@@ -173,9 +177,9 @@ def accumulate_mass(
         0 if table is None else table.stride(0),
         *mass.stride()[:2],
         HEADS=heads,
-        GP=max(16, triton.next_power_of_2(heads)),
+        GP=max(16, pow2_above(heads)),
         D=head_dim,
-        DP=triton.next_power_of_2(head_dim),
+        DP=pow2_above(head_dim),
         PAGED=table is not None,
         PAGE=pool.page_size if table is not None else 0,
         STORAGE=pool.storage,
