@@ -1,4 +1,4 @@
-"""Paging: blocks anywhere in the pool, found by a table a request. Chunked caches are large ones."""
+"""Paging: blocks anywhere in the pool, found by a table a request. Chunks are large blocks."""
 
 import numpy as np
 

@@ -14,19 +14,31 @@ class Ring(Contiguous):
         self.sinks = sinks
         self.window = unit_slots - sinks
 
-    def place(self, positions: Slots) -> Slots:
-        """Place of each position within the ring. Shape: that of `positions`."""
-        wrapped = self.sinks + (positions - self.sinks) % self.window
-        return np.where(positions < self.sinks, positions, wrapped)
-
     def slots(self, request: int, start: int, stop: int) -> Slots:
-        return self.place(np.arange(start, stop, dtype=np.int64)) + self.start(request)
+        """As in `Table.slots`; -1 for positions that later ones of the same span overwrite."""
+        positions = np.arange(start, stop, dtype=np.int64)
+        slots = self._places(positions) + self.start(request)
+        slots[(positions >= self.sinks) & (positions < stop - self.window)] = -1
+        return slots
 
     def kept(self, request: int, length: int) -> Run:
         return super().kept(request, min(length, self.unit_slots))
 
+    def wraps(self, length: int) -> bool:
+        """Whether a context of that length has overwritten keys."""
+        return length > self.unit_slots
+
     def kept_positions(self, length: int) -> Slots:
-        """Positions that a context of that length has kept, ascending."""
-        recent = max(self.sinks, length - self.window)
-        parts = (range(min(self.sinks, length)), range(recent, length))
-        return np.array([p for part in parts for p in part], dtype=np.int64)
+        """Positions that a context of that length has kept, ascending. Shape: (kept,)."""
+        sinks = np.arange(min(self.sinks, length), dtype=np.int64)
+        return np.concatenate(
+            [sinks, np.arange(max(self.sinks, length - self.window), length, dtype=np.int64)]
+        )
+
+    def kept_slots(self, request: int, length: int) -> Slots:
+        """Slots of those positions, in their order. Shape: (kept,)."""
+        return self._places(self.kept_positions(length)) + self.start(request)
+
+    def _places(self, positions: Slots) -> Slots:
+        wrapped = self.sinks + (positions - self.sinks) % self.window
+        return np.where(positions < self.sinks, positions, wrapped)

@@ -13,7 +13,7 @@ from sim.engine import serve
 from sim.plan import StepPlan
 from sim.policy.base import Manager
 from sim.record import Recorder
-from sim.scheduler import Limits, Scheduler
+from sim.scheduler import Scheduler
 from sim.simulate import Setup, prepare
 from workloads import read_trace
 from workloads.transform import first
