@@ -55,29 +55,25 @@ def ledger(run: Run) -> tuple[LedgerRow, ...]:
 class Refused(NamedTuple):
     """Requests that could never be served, the first of them by name."""
 
-    label: str
     requests: int
     of: int
     first: tuple[tuple[int, str, int, int], ...]  # id, arrival (s), prompt, output tokens
 
 
-def refused(runs: Sequence[Run]) -> list[Refused]:
-    """One entry for each run that refused anything."""
-    found = []
-    for run in runs:
-        rows = (run.requests["status"] == "refused").nonzero()[0]
-        first = [
-            (
-                int(run.requests["request_id"][row]),
-                f"{run.requests['arrival_s'][row]:,.3f}",
-                int(run.requests["prompt_tokens"][row]),
-                int(run.requests["output_tokens"][row]),
-            )
-            for row in rows[:SHOWN_REFUSED]
-        ]
-        if first:
-            found.append(Refused(run.label, len(rows), len(run.requests["status"]), tuple(first)))
-    return found
+def refused(run: Run) -> Refused:
+    """The run's refused requests. Policies often refuse the same: too long for the engine."""
+    table = run.requests
+    rows = (table["status"] == "refused").nonzero()[0]
+    first = tuple(
+        (
+            int(table["request_id"][row]),
+            f"{table['arrival_s'][row]:,.3f}",
+            int(table["prompt_tokens"][row]),
+            int(table["output_tokens"][row]),
+        )
+        for row in rows[:SHOWN_REFUSED]
+    )
+    return Refused(len(rows), len(table["status"]), first)
 
 
 def facts(run: Run) -> tuple[tuple[str, str], ...]:

@@ -53,7 +53,12 @@ def verdict(runs: Sequence[Run]) -> Verdict:
         status = "no policy serves every request in full"
     if len(runs) == 1:
         return Verdict(tone, status, f"{best.label}: {_outcome(best)}.", _waste(runs, best), None)
-    details = (_why_best(runs, best), *_quicker_but_lossy(runs, best), *_waste(runs, best))
+    details = (
+        _why_best(runs, best),
+        *_quicker_but_lossy(runs, best),
+        *_unknown_limitations(runs),
+        *_waste(runs, best),
+    )
     return Verdict(tone, status, f"{best.label} fits best.", details, best.label)
 
 
@@ -121,7 +126,7 @@ def _why_best(runs: Sequence[Run], best: Run) -> str:
         text += f", against {_seconds(slowest)} s with {slowest.label}"
     exact = [run for run in equals if run.info.policy.limitation is None and run is not best]
     close = [run.label for run in exact if _close(run, mean)]
-    return f"{text}. Within {CLOSE:.0%} of that: {listed(close)}." if close else f"{text}."
+    return f"{text}. Within {CLOSE * 100:.0f} % of that: {listed(close)}." if close else f"{text}."
 
 
 def _close(run: Run, mean: float) -> bool:
@@ -141,6 +146,16 @@ def _quicker_but_lossy(runs: Sequence[Run], best: Run) -> tuple[str, ...]:
     return (
         f"{rival.label} would do better still ({_outcome(rival)}, {_seconds(rival)} s on average) "
         f"but changes the model's answers: {limitation}.",
+    )
+
+
+def _unknown_limitations(runs: Sequence[Run]) -> tuple[str, ...]:
+    """A run folder may not say whether its policy is exact; then no ranking may imply it."""
+    if all("limitation" in run.info.policy.model_fields_set for run in runs):
+        return ()
+    return (
+        "This counts service, not answers: a policy that drops or compresses KV changes the "
+        "model's answers.",
     )
 
 

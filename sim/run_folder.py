@@ -129,7 +129,11 @@ def describe_run(run: Run, command: str) -> dict[str, Any]:
             "bandwidth_bytes_per_s": device.bandwidth_bytes_per_s,
             "flops_per_s": device.flops_per_s,
         },
-        "policy": {"spec": setup.label, "options": asdict(setup.policy)},
+        "policy": {
+            "spec": setup.label,
+            "options": asdict(setup.policy),
+            "limitation": setup.policy.limitation,
+        },
         "limits": asdict(setup.limits),
         "sample_interval_s": setup.interval_s,
         "ledger": [

@@ -7,7 +7,7 @@ Decisions never depend on tensor values or on the clock.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from sim.sequence import Sequence
 
@@ -130,7 +130,10 @@ class Manager(ABC):
 
 @dataclass(frozen=True)
 class Policy(ABC):
-    """Options of a policy. Equal specs behave equally; `str()` gives the command-line form."""
+    """Options of a policy. Equal specs behave equally."""
+
+    limitation: ClassVar[str | None] = None
+    """What answers lose under it, in a phrase; None where attention stays exact."""
 
     @abstractmethod
     def manager(self, pool: Pool) -> Manager:

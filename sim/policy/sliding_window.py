@@ -1,6 +1,7 @@
 """Sliding window with attention sinks: a ring buffer of bounded size per request."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from sim.policy.base import Policy, Pool
 from sim.policy.preallocation import Slabs
@@ -16,6 +17,8 @@ class SlidingWindow(Policy):
     Older tokens are overwritten, so attention to them is lost (Xiao et al., StreamingLLM,
     ICLR'24: without sinks quality collapses). The ring is min(window + sinks, longest context).
     """
+
+    limitation: ClassVar[str | None] = "forgets tokens between the sinks and the window"
 
     window: int = 4096
     sinks: int = 4

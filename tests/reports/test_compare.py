@@ -93,6 +93,16 @@ def test_an_exact_policy_comes_before_a_lossy_one_that_is_quicker(write_run: Wri
     assert "old tokens are forgotten" in words.details[1]
 
 
+def test_where_limitations_are_not_stated_the_verdict_says_what_it_leaves_out(
+    write_run: Write,
+) -> None:
+    silent = write_run(PAGING, policy={"spec": PAGING.name})
+    words = verdict(load_runs([silent, write_run(PREALLOCATION)]))
+    assert any("changes the model's answers" in sentence for sentence in words.details)
+    stated = verdict(load_runs([write_run(PAGING, "b"), write_run(PREALLOCATION, "b")]))
+    assert not any("changes the model's answers" in sentence for sentence in stated.details)
+
+
 def test_a_lossy_policy_wins_where_exact_ones_serve_nothing(write_run: Write) -> None:
     lossy = Spec("sliding_window:window=256", 24, "block", limitation="old tokens are forgotten")
     words = verdict(load_runs([write_run(lossy), write_run(Spec("paging", 1, "block", longest=1))]))
@@ -117,9 +127,8 @@ def test_nothing_to_serve_and_nothing_served(write_run: Write) -> None:
 
 
 def test_the_terminal_table_shows_every_run_and_marks_the_best() -> None:
-    console = Console(width=100, record=True, force_terminal=True, quiet=True)
+    console = Console(width=100, force_terminal=True)
     table = summary_table({spec.name: run_metrics(spec) for spec in (PREALLOCATION, PAGING)})
-    console.quiet = False
     with console.capture() as captured:
         console.print(table)
     text = captured.get()
