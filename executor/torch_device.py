@@ -1,21 +1,27 @@
 """A step on real tensors: the cache follows the plan, the model runs, a clock says how long."""
 
-import time
 from collections.abc import Callable
+from typing import Protocol
 
 import numpy as np
 import torch
 
-from executor.attention.torch_path import TorchAttention
 from executor.cache.table import Table
-from executor.cache.tensors import CacheTensors
-from executor.model import Llama
+from executor.model import Attention, Llama
 from executor.work import Work
 from sim.plan import StepPlan
 
 AS_PER_NS = 10**9
 Clock = Callable[[], int]
 """Nanoseconds from some instant."""
+
+
+class StepAttention(Attention, Protocol):
+    """Attention that is told of each step before its layers."""
+
+    def begin(self, work: Work) -> None:
+        """Look up where the step's tokens go and where its requests' keys are."""
+        ...
 
 
 class TorchDevice:
@@ -26,14 +32,18 @@ class TorchDevice:
     """
 
     def __init__(
-        self, llama: Llama, table: Table, cache: CacheTensors, requests: int, clock: Clock
+        self,
+        llama: Llama,
+        table: Table,
+        attention: StepAttention,
+        requests: int,
+        clock: Clock,
     ) -> None:
         self.table = table
-        self.cache = cache
         self._llama = llama
         self._clock = clock
         self._device = llama.embedding.device
-        self._attention = TorchAttention(table, cache.pools, llama.embedding.dtype)
+        self._attention = attention
         self._latest = torch.zeros(requests, dtype=torch.int64, device=self._device)
 
     def run(self, plan: StepPlan, work: Work) -> int:
@@ -82,9 +92,3 @@ class TorchDevice:
         rows = torch.tensor([*sampled, *range(row, tokens)], dtype=torch.int64, device=device)
         whose = torch.tensor([*samplers, *decoding], dtype=torch.int64, device=device)
         return given, torch.from_numpy(positions).to(device), rows, whose
-
-
-def clock_for(device: torch.device) -> Clock:
-    """The wall clock; on a CPU the time of the one thread that computes, so that a step costs what
-    it would on a core of its own. Others who share the machine must not show in it."""
-    return time.perf_counter_ns if device.type == "cuda" else time.thread_time_ns

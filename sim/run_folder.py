@@ -101,9 +101,9 @@ def describe_run(run: Run, command: str) -> dict[str, Any]:
         "kvtwin_version": version("kvtwin"),
         "versions": {
             "python": platform.python_version(),
-            **{name: version(name) for name in ("numpy", "simpy", "pyarrow")},
+            **{name: version(name) for name in run.versions},
         },
-        "kind": "simulated",
+        "kind": run.kind,
         "name": setup.label,
         "command": command,
         "trace": {

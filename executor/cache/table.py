@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from executor.work import Work
-from sim.policy.base import Manager
+from sim.policy.base import Manager, Policy
 from workloads.errors import InputError
 
 Slots = NDArray[np.int64]
@@ -98,3 +98,10 @@ def table_for(manager: Manager, sinks: int = 0) -> Table:
     if type(manager) is Pages:
         return Paged(manager.blocks, manager.block_size)
     raise InputError(f"{type(manager).__name__}: the executor has no cache of this kind")
+
+
+def sinks_of(policy: Policy) -> int:
+    """First tokens that the policy keeps beside its window; 0 where it has none."""
+    retention = getattr(policy, "retention", None) or policy
+    sinks: int = getattr(retention, "sinks", 0)
+    return sinks

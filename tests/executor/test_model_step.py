@@ -1,17 +1,21 @@
 """Outputs of whole steps agree between layouts, and with attention written out plainly."""
 
+import time
+
 import pytest
 import torch
 
+from executor.attention.torch_path import TorchAttention
 from executor.cache.contiguous import Contiguous
 from executor.cache.paged import Paged
 from executor.cache.ring import Ring
 from executor.cache.table import Table
-from executor.cache.tensors import CacheTensors
+from executor.cache.tensors import DTYPES, CacheTensors
 from executor.model import Llama, random_weights
-from executor.torch_device import TorchDevice, clock_for
+from executor.torch_device import TorchDevice
 from executor.work import Decode, Work
 from sim.hf_config import model_from_config
+from sim.ledger import kv_format
 from sim.model import Model
 from sim.plan import Chunk
 from workloads.errors import InputError
@@ -82,14 +86,15 @@ def outputs(
     model: Model, table: Table, plain: Plain | None = None, kv_dtype: str = "auto"
 ) -> list[torch.Tensor]:
     """Logits of every step; memory is poisoned first, so that what isn't written shows."""
-    cache = CacheTensors(table, model, kv_dtype, CPU)
+    token_bytes = model.kv_bytes_per_token(kv_format(model, kv_dtype))
+    cache = CacheTensors(table, model, token_bytes, CPU)
     for pool in cache.pools:
         if kv_dtype == "auto":
             pool.k.fill_(float("nan"))
             pool.v.fill_(float("nan"))
-    device = TorchDevice(Llama(model, random_weights(model, CPU)), table, cache, 3, clock_for(CPU))
-    if plain:
-        device._attention = plain  # type: ignore[assignment]
+    attention = plain or TorchAttention(table, cache.pools, DTYPES[model.dtype_bytes])
+    llama = Llama(model, random_weights(model, CPU))
+    device = TorchDevice(llama, table, attention, 3, time.perf_counter_ns)
     return [device.step(work)[0] for work in script()]
 
 
@@ -130,7 +135,7 @@ def test_int8_is_near(table: "type[Table]") -> None:
     pytest.importorskip("triton")
     model = geometry()
     exact = outputs(model, Contiguous(3, 32), Plain())
-    for x, y in zip(outputs(model, table(), kv_dtype="int8"), exact, strict=True):
+    for x, y in zip(outputs(model, table(), kv_dtype="int8_fp16"), exact, strict=True):
         assert torch.nn.functional.cosine_similarity(x, y, dim=-1).min() > 0.999
 
 
