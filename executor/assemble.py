@@ -8,6 +8,7 @@ from executor.cache.tensors import DTYPES, CacheTensors, predicted_bytes
 from executor.machine import Machine
 from executor.model import Llama, random_weights
 from executor.torch_device import TorchDevice
+from sim.hardware import Device
 from sim.model import Model
 from sim.scheduler import Scheduler
 from sim.simulate import Setup
@@ -46,3 +47,9 @@ class Executor:
 def random_llama(model: Model, machine: Machine) -> Llama:
     """The model with random weights on that machine."""
     return Llama(model, random_weights(model, machine.device))
+
+
+def host_device(machine: Machine) -> Device:
+    """The machine before anything was measured: its memory counts, its rates are not used."""
+    name, memory = machine.identity()
+    return Device(name, memory, 10**10, 10**11, 10**10, 10**10, "not measured", "the system's")

@@ -26,11 +26,11 @@ from sim.cost.table import CostTable, DecodeLine, Line, ModelKey, PrefillLine, S
 from sim.plan import AS_PER_S, Chunk
 from sim.simulate import Setup
 
-BATCHES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
-CONTEXTS = (2, 128, 512, 1024, 2048, 4096, 8192, 16_384, 32_768)
-CHUNKS = (1, 16, 32, 64, 128, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 8192)
-PASTS = (0, 256, 1024, 4096, 16_384)
-ROUNDS = 7
+BATCHES = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
+CONTEXTS = (2, 256, 1024, 2048, 4096, 8192, 16_384, 32_768)
+CHUNKS = (1, 16, 64, 128, 256, 512, 1024, 2048, 4096, 8192)
+PASTS = (0, 512, 2048, 8192, 32_768)
+ROUNDS = 5
 
 
 Key = tuple[str, int, int, int]

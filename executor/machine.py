@@ -31,6 +31,17 @@ class Machine:
     def kind(self) -> str:
         return self.device.type
 
+    def identity(self) -> tuple[str, int]:
+        """The device's name and bytes of memory."""
+        if self.kind == "cuda":
+            properties = torch.cuda.get_device_properties(0)
+            return properties.name, properties.total_memory
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        info = Path("/proc/cpuinfo")
+        lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
+        names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+        return (names or [platform.processor() or platform.machine()])[0], memory
+
 
 def open_machine(kind: str, threads: int = 1) -> Machine:
     """The CPU with so many threads, or the first NVIDIA GPU. Sets torch's threads.
@@ -61,7 +72,7 @@ def measure_hardware(machine: Machine, dtype: torch.dtype) -> Hardware:
     size = MATMUL_SIZE[kind]
     a = torch.randn(size, size, device=device).to(dtype)
     multiplied = seconds(machine, lambda: torch.mm(a, a))
-    name, memory = _identity(machine)
+    name, memory = machine.identity()
     return Hardware(
         kind="cuda" if kind == "cuda" else "cpu",
         name=name,
@@ -89,14 +100,3 @@ def synchronise(device: torch.device) -> None:
     """Wait for what was started on a GPU."""
     if device.type == "cuda":
         torch.cuda.synchronize()
-
-
-def _identity(machine: Machine) -> tuple[str, int]:
-    if machine.kind == "cuda":
-        properties = torch.cuda.get_device_properties(0)
-        return properties.name, properties.total_memory
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return (names or [platform.processor() or platform.machine()])[0], memory

@@ -31,9 +31,11 @@ def report(
     # Here, so that mounting the command and printing its help need no plotly.
     from reports.build import write_report
     from reports.load import load_runs
+    from sim.run_folder import VALIDATION_FILE
 
     runs = load_runs(dirs)
-    written = write_report(runs, output or dirs[0] / "report.html", title)
+    judged = next((file for folder in dirs if (file := folder / VALIDATION_FILE).is_file()), None)
+    written = write_report(runs, output or dirs[0] / "report.html", title, judged)
     if json:
         print(dumps({"report": str(written), "runs": [run.label for run in runs]}))
     else:

@@ -24,6 +24,8 @@ from workloads.errors import InputError
 
 SCHEMA_VERSION = 1
 TABLES = ("requests", "steps", "timeline")
+VALIDATION_FILE = "validation.json"
+"""Beside run folders: predicted and measured numbers, judged."""
 
 
 def folder_name(label: str) -> str:
@@ -63,7 +65,9 @@ def replaced_folder(target: Path) -> Iterator[Path]:
 
 def _replaceable(folder: Path) -> bool:
     return all(
-        (child / "run.json").is_file() if child.is_dir() else child.suffix == ".html"
+        (child / "run.json").is_file()
+        if child.is_dir()
+        else child.suffix == ".html" or child.name == VALIDATION_FILE
         for child in folder.iterdir()
     )
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from sim.hardware import Device
 from sim.progress import Progress
 from sim.scheduler import Batching
 from workloads.errors import InputError
@@ -22,7 +23,9 @@ def simulate(
     /,
     *,
     model: str,
-    gpu: str,
+    gpu: str | None = None,
+    cost: Path | None = None,
+    kv_cache_dtype: str = "auto",
     policy: Annotated[list[str] | None, Parameter(negative="")] = None,
     output: Annotated[Path, Parameter(name=["--output", "-o"])] = Path("out"),
     request_rate: float | None = None,
@@ -50,7 +53,11 @@ def simulate(
         A preset (`kvtwin list models`) or the path of a Hugging Face config.json.
     gpu
         A device (`kvtwin list gpus`), or one by numbers:
-        custom:memory=48GiB,bandwidth=1.2TB/s,flops=200TFLOP/s.
+        custom:memory=48GiB,bandwidth=1.2TB/s,flops=200TFLOP/s. May be left out with --cost.
+    cost
+        A cost table of `kvtwin calibrate`: step times as measured, instead of a roofline.
+    kv_cache_dtype
+        How KV is stored: auto (the model's own type), fp16, bf16, fp8, int8 or int8_fp16.
     policy
         A cache policy with its options, such as paging:block_size=16; may be repeated. Without
         it: preallocation, sliding_window and paging.
@@ -86,6 +93,7 @@ def simulate(
         Print metrics as JSON instead of a table.
     """
     from sim.batch import run_all
+    from sim.cost.table import read_table
     from sim.run_folder import folder_name, replaced_folder
     from sim.simulate import prepare, with_policy
     from sim.units import parse_bytes
@@ -99,10 +107,18 @@ def simulate(
     requests = read_trace(trace)
     if first is not None:
         requests = first_requests(requests, first)
+    table = None if cost is None else read_table(cost)
+    device: Device | str
+    if gpu is not None:
+        device = gpu
+    elif table is not None:
+        device = table.device()
+    else:
+        raise InputError("--gpu: missing; expected a device, or --cost with a measured one")
     setup = prepare(
         requests,
         model=model,
-        gpu=gpu,
+        gpu=device,
         policy=labels[0],
         tp=tp,
         request_rate=request_rate,
@@ -116,9 +132,12 @@ def simulate(
         else parse_bytes(kv_cache_memory, "--kv-cache-memory"),
         horizon_s=horizon,
         fast_forward=fast_forward,
+        kv_dtype=kv_cache_dtype,
+        cost_table=table,
     )
     setups = [with_policy(setup, label) for label in labels]
     for each in setups:
+        each.cost()
         each.policy.manager(each.pool)  # what can't hold a token fails before anything runs
     command = shlex.join(["kvtwin", *sys.argv[1:]])
     metrics: dict[str, list[dict[str, Any]]] = {}
