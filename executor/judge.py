@@ -80,7 +80,7 @@ def judge_free_runs(policy: str, predicted: Run, repeats: Sequence[Run]) -> list
         judge(
             policy,
             name,
-            f"free run: {definitions[name].label}",
+            f"free: {definitions[name].label}",
             definitions[name].unit,
             predicted[name],
             [run[name] for run in repeats],

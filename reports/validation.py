@@ -89,9 +89,10 @@ def print_rows(content: dict[str, Any]) -> None:
     found = Validation.model_validate(content)
     console = Console()
     for policy, rows in by_policy(found.rows).items():
-        table = Table(title=policy, title_justify="left")
+        table = Table(title=policy, title_justify="left", box=None)
         for name in ("metric", "unit", "predicted", "measured", "error %", "spread %", "±", ""):
-            table.add_column(name, justify="left" if name in ("metric", "unit") else "right")
+            left = name in ("metric", "unit")
+            table.add_column(name, justify="left" if left else "right", no_wrap=left)
         for row in rows:
             table.add_row(*row)
         console.print(table)
