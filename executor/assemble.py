@@ -2,12 +2,15 @@
 
 from typing import NamedTuple
 
+import torch
+
 from executor.attention.torch_path import TorchAttention
-from executor.cache.table import sinks_of, table_for
+from executor.cache.table import Table, sinks_of, table_for
 from executor.cache.tensors import DTYPES, CacheTensors, predicted_bytes
+from executor.kernels.pool import KVPool
 from executor.machine import Machine
 from executor.model import Llama, random_weights
-from executor.torch_device import TorchDevice
+from executor.torch_device import StepAttention, TorchDevice
 from sim.hardware import Device
 from sim.model import Model
 from sim.scheduler import Scheduler
@@ -38,10 +41,22 @@ class Executor:
         setup = self._setup
         manager = setup.policy.manager(setup.pool)
         table = table_for(manager, sinks_of(setup.policy))
-        attention = TorchAttention(table, self.cache.pools, DTYPES[setup.model.dtype_bytes])
+        dtype = DTYPES[setup.model.dtype_bytes]
+        attention = attention_for(self._machine, table, self.cache.pools, dtype)
         requests, clock = max(len(setup.trace), setup.limits.max_num_seqs), self._machine.clock
         device = TorchDevice(self._llama, table, attention, requests, clock)
         return Assembled(Scheduler(manager, setup.limits), device)
+
+
+def attention_for(
+    machine: Machine, table: Table, pools: list[KVPool], dtype: torch.dtype
+) -> StepAttention:
+    """Our kernels on a GPU, torch on a CPU."""
+    if machine.kind == "cuda":
+        from executor.attention.triton_path import TritonAttention  # late: it needs triton
+
+        return TritonAttention(table, pools)
+    return TorchAttention(table, pools, dtype)
 
 
 def random_llama(model: Model, machine: Machine) -> Llama:

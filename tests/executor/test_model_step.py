@@ -5,6 +5,7 @@ import time
 import pytest
 import torch
 
+from executor.attention.plain import PlainAttention
 from executor.attention.torch_path import TorchAttention
 from executor.cache.contiguous import Contiguous
 from executor.cache.paged import Paged
@@ -53,37 +54,8 @@ def script() -> list[Work]:
     return works
 
 
-class Plain:
-    """All keys of every request in a list, and softmax(q·k) v in fp64."""
-
-    def __init__(self, window: int = 10**9, sinks: int = 0) -> None:
-        self.window, self.sinks = window, sinks
-        self.kv: dict[tuple[int, int], torch.Tensor] = {}
-
-    def begin(self, work: Work) -> None:
-        self.spans = [(c.request, c.start, c.tokens) for c in work.chunks]
-        self.spans += [(request, length - 1, 1) for request, length in work.decodes]
-
-    def attend(self, layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-        rows, out = 0, []
-        for request, start, tokens in self.spans:
-            span = slice(rows, rows + tokens)
-            rows = span.stop
-            new = torch.stack([k[span], v[span]]).double()
-            if start:
-                new = torch.cat([self.kv[layer, request][:, :start], new], 1)
-            self.kv[layer, request] = new
-            keys, values = new.repeat_interleave(q.shape[1] // k.shape[1], 2)
-            scores = torch.einsum("thd,khd->htk", q[span].double(), keys) * q.shape[2] ** -0.5
-            at, key = torch.arange(start, start + tokens)[:, None], torch.arange(start + tokens)
-            seen = (key <= at) & ((key > at - self.window) | (key < self.sinks))
-            weights = scores.masked_fill(~seen, float("-inf")).softmax(-1)
-            out.append(torch.einsum("htk,khd->thd", weights, values).float())
-        return torch.cat(out)
-
-
 def outputs(
-    model: Model, table: Table, plain: Plain | None = None, kv_dtype: str = "auto"
+    model: Model, table: Table, plain: PlainAttention | None = None, kv_dtype: str = "auto"
 ) -> list[torch.Tensor]:
     """Logits of every step; memory is poisoned first, so that what isn't written shows."""
     token_bytes = model.kv_bytes_per_token(kv_format(model, kv_dtype))
@@ -118,7 +90,7 @@ TABLES = {
 @pytest.mark.parametrize("heads", [(8, 2, 12), (4, 4, 16), (6, 2, 8), (4, 1, 24)])
 def test_layouts_agree_with_plain_attention(heads: tuple[int, int, int]) -> None:
     model = geometry(num_attention_heads=heads[0], num_key_value_heads=heads[1], head_dim=heads[2])
-    expected = outputs(model, Contiguous(3, 32), Plain())
+    expected = outputs(model, Contiguous(3, 32), PlainAttention())
     for name, table in TABLES.items():
         assert close(outputs(model, table()), expected), name
 
@@ -126,7 +98,7 @@ def test_layouts_agree_with_plain_attention(heads: tuple[int, int, int]) -> None
 @pytest.mark.parametrize(("window", "sinks"), [(6, 0), (6, 2), (1, 0), (12, 4), (20, 1)])
 def test_rings_that_wrap(window: int, sinks: int) -> None:
     model = geometry()
-    expected = outputs(model, Contiguous(3, 32), Plain(window, sinks))
+    expected = outputs(model, Contiguous(3, 32), PlainAttention(window, sinks))
     assert close(outputs(model, Ring(3, window + sinks, sinks)), expected)
 
 
@@ -134,7 +106,7 @@ def test_rings_that_wrap(window: int, sinks: int) -> None:
 def test_int8_is_near(table: "type[Table]") -> None:
     pytest.importorskip("triton")
     model = geometry()
-    exact = outputs(model, Contiguous(3, 32), Plain())
+    exact = outputs(model, Contiguous(3, 32), PlainAttention())
     for x, y in zip(outputs(model, table(), kv_dtype="int8_fp16"), exact, strict=True):
         assert torch.nn.functional.cosine_similarity(x, y, dim=-1).min() > 0.999
 
