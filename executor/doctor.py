@@ -51,18 +51,19 @@ def findings(device: str | None) -> Iterator[Finding]:
     else:
         missing = "torch was built without CUDA" if torch.version.cuda is None else "no NVIDIA GPU"
         yield Finding("execute on a GPU", None, f"{missing}: --device cuda is refused")
+    interpreted = not cuda or device == "cpu"
+    if interpreted:
+        os.environ["TRITON_INTERPRET"] = "1"  # read when kernels are imported, which is below
     yield from torch_checks()
     if find_spec("triton") is None:
         yield Finding("Triton kernels", None, "triton is missing (it exists for Linux alone)")
         return
-    if cuda and device != "cpu":
+    if not interpreted:
         yield from kernel_checks("cuda")
-        return
-    if interpreter_broken():
+    elif interpreter_broken():
         yield Finding("Triton's interpreter", None, INTERPRETER_BREAKS)
-        return
-    os.environ["TRITON_INTERPRET"] = "1"  # read when kernels are imported, which is below
-    yield from kernel_checks("cpu")
+    else:
+        yield from kernel_checks("cpu")
 
 
 def interpreter_broken() -> bool:

@@ -42,6 +42,7 @@ class TorchAttention:
         self._pools = pools
         self._dtype = dtype
         self._device = pools[0].k.device
+        self._scratch: torch.Tensor | None = None
 
     def begin(self, work: Work) -> None:
         """Look up where the step's tokens go and where its requests' keys are."""
@@ -53,6 +54,7 @@ class TorchAttention:
         self._slots = torch.from_numpy(slots[slots >= 0]).to(self._device)
         self._prefills = [self._prefill(chunk) for chunk in work.chunks]
         self._decodes = [self._read(request, length) for request, length in work.decodes]
+        self._scratch = self._rows_for(self._decodes)
 
     def attend(self, layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         """Store k and v, and attend. q: [tokens, heads, head_dim]; k, v: [tokens, kv_heads,
@@ -76,7 +78,7 @@ class TorchAttention:
                 values = torch.cat([past[1], v[rows].transpose(0, 1)], 1)
             out[rows] = causal(q[rows], keys, values, prefill.mask)
         for i, read in enumerate(self._decodes, row):
-            out[i] = decode(pool, *read, q[i])
+            out[i] = decode(pool, *read, q[i], self._scratch)
         return out
 
     def _read(self, request: int, length: int) -> _Read:
@@ -86,6 +88,20 @@ class TorchAttention:
         heads = self._pools[0].kv_heads
         rows = np.arange(heads)[:, None] + np.array(kept, dtype=np.int64)[None, :] * heads
         return _Read(torch.from_numpy(rows.ravel()).to(self._device), length)
+
+    def _rows_for(self, reads: list[_Read]) -> torch.Tensor | None:
+        """Room for the pages of the longest of these, K and V; None where they lie in a row.
+
+        Gathered into the same memory again and again, pages stay in the processor's cache.
+        """
+        longest = max((len(r.span) for r in reads if not isinstance(r.span, Run)), default=0)
+        pool = self._pools[0]
+        if not longest or pool.storage != "native":
+            return None
+        shape = (2, longest, pool.page_size * pool.head_dim)
+        if self._scratch is not None and self._scratch.shape[1] >= longest:
+            return self._scratch
+        return torch.empty(shape, dtype=pool.k.dtype, device=self._device)
 
     def _prefill(self, chunk: Chunk) -> _Prefill:
         table = self._table
@@ -124,15 +140,18 @@ def store(pool: KVPool, k: torch.Tensor, v: torch.Tensor, slots: torch.Tensor) -
     pool.v[pages, :, offsets] = v
 
 
-def codes(data: torch.Tensor, span: Span, keys: int) -> torch.Tensor:
+def codes(
+    data: torch.Tensor, span: Span, keys: int, room: torch.Tensor | None = None
+) -> torch.Tensor:
     """A sequence's rows of data [pages, kv_heads, page_size, width]: [kv_heads, keys, width].
 
-    A view where they lie in a row, else a copy of whole pages.
+    A view where they lie in a row, else a copy of whole pages, into `room` if given.
     """
     if isinstance(span, Run):
         return data[0, :, span.start : span.stop]
     pages, heads, page_size, width = data.shape
-    rows = data.view(pages * heads, page_size * width).index_select(0, span)
+    flat = data.view(pages * heads, page_size * width)
+    rows = torch.index_select(flat, 0, span, out=None if room is None else room[: len(span)])
     return rows.view(heads, -1, width)[:, :keys]
 
 
@@ -158,13 +177,16 @@ def gather(
     return k.to(dtype) * side[..., :1], v.to(dtype) * side[..., 1:]
 
 
-def decode(pool: KVPool, span: Span, keys: int, q: torch.Tensor) -> torch.Tensor:
+def decode(
+    pool: KVPool, span: Span, keys: int, q: torch.Tensor, room: torch.Tensor | None = None
+) -> torch.Tensor:
     """One query [heads, head_dim] over its keys; returns its shape.
 
     Of int8 only the codes are converted: the scales join scores and weights, D times fewer.
     """
     packed = q.view(pool.kv_heads, -1, pool.head_dim)  # [kv_heads, group, head_dim]
-    k, v = codes(pool.k, span, keys), codes(pool.v, span, keys)
+    rooms = (None, None) if room is None else (room[0], room[1])
+    k, v = codes(pool.k, span, keys, rooms[0]), codes(pool.v, span, keys, rooms[1])
     if pool.side is None:
         return scaled_dot_product_attention(packed[None], k[None], v[None]).view(q.shape)
     side = codes(pool.side, span, keys).to(q.dtype)
