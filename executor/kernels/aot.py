@@ -29,7 +29,8 @@ from triton.runtime.jit import JITFunction
 from .aot_cases import CASES, Case
 
 TOOLS = Path(triton.__file__).parent / "backends/nvidia/bin"
-SHARED_LIMIT = {80: 166_912, 90: 232_448}  # bytes a program may ask for; the compiler does not check
+# Bytes of shared memory a program may ask for; the compiler does not check.
+SHARED_LIMIT = {80: 166_912, 90: 232_448}
 
 
 @dataclass(frozen=True, slots=True)

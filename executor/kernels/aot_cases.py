@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import torch
 
-from .configs import decode_config
+from .configs import decode_config, prefill_config
 from .decode import decode
 from .pool import Storage, allocate
+from .prefill import prefill
 from .store import store
 
 
@@ -63,6 +64,37 @@ def _store(storage: Storage, head_dim: int = 128) -> Case:
     return Case(f"store {storage} d{head_dim}", launch)
 
 
+def _prefill(
+    storage: Storage = "native",
+    head_dim: int = 128,
+    page: int = 16,
+    dtype: torch.dtype = torch.bfloat16,
+    window: int = 0,
+    context: bool = True,
+) -> Case:
+    def launch(arch: int) -> None:
+        pool = allocate(4, 2, page, head_dim, storage=storage, dtype=dtype)
+        q = torch.empty(64, 8, head_dim, dtype=dtype)
+        k = torch.empty(64, 2, head_dim, dtype=dtype)
+        prefill(
+            q,
+            k,
+            torch.empty_like(k),
+            pool,
+            torch.zeros(5, dtype=torch.int32),
+            torch.zeros(4, dtype=torch.int32),
+            max_new=64,
+            max_past=int(context),
+            table=torch.zeros(4, 32, dtype=torch.int32),
+            window=window,
+            config=prefill_config(arch, storage, head_dim, dtype),
+        )
+
+    name = f"prefill {storage} {str(dtype)[6:]} d{head_dim} page{page}"
+    name += " window" if window else ""
+    return Case(name + ("" if context else " first"), launch)
+
+
 CASES: tuple[Case, ...] = (
     _decode("native"),
     _decode("native", page=0),
@@ -80,6 +112,16 @@ CASES: tuple[Case, ...] = (
     _decode("int4", head_dim=64),
     _decode("int4", head_dim=80),
     _decode("int4", head_dim=256),
+    _prefill(context=False),
+    _prefill(),
+    _prefill(head_dim=64),
+    _prefill(head_dim=80),
+    _prefill(head_dim=256),
+    _prefill(window=1024),
+    _prefill(dtype=torch.float32),
+    _prefill("fp8"),
+    _prefill("int8"),
+    _prefill("int4"),
     _store("native"),
     _store("fp8"),
     _store("int8"),

@@ -8,6 +8,7 @@ from typing import Literal
 import torch
 import triton
 
+from ..check import check_addresses, check_window, query_group
 from ..configs import Config, decode_config, device_arch, multiprocessors, pick_splits
 from ..pool import KVPool
 from ..tile import LOG2E
@@ -49,8 +50,7 @@ def decode(
     batch, q_heads, head_dim = q.shape
     heads = query_group(q, pool)
     check_addresses(pool, table, start, batch)
-    if window < 0 or sinks < 0 or (window == 0 and (sinks > 0 or ring)):
-        raise ValueError(f"window {window}, sinks {sinks}, ring {ring}")
+    check_window(window, sinks, ring)
     out = torch.empty_like(q) if out is None else out
     if lse is None:
         lse = torch.empty(batch, q_heads, dtype=torch.float32, device=q.device)
@@ -167,26 +167,3 @@ def decode(
             num_warps=4,
         )
     return out, lse
-
-
-def query_group(q: torch.Tensor, pool: KVPool) -> int:
-    """Query heads that share a key head."""
-    q_heads, head_dim = q.shape[-2:]
-    if head_dim != pool.head_dim or q.stride(-1) != 1:
-        raise ValueError(f"q must end in a contiguous head of {pool.head_dim}: {q.shape}")
-    if q_heads % pool.kv_heads:
-        raise ValueError(f"{q_heads} query heads do not divide among {pool.kv_heads} kv heads")
-    return q_heads // pool.kv_heads
-
-
-def check_addresses(
-    pool: KVPool, table: torch.Tensor | None, start: torch.Tensor | None, batch: int
-) -> None:
-    if (table is None) == (start is None):
-        raise ValueError("give a page table or start slots, not both")
-    if start is not None and (pool.pages != 1 or start.dtype != torch.int64):
-        raise ValueError("start slots are int64 and need a pool of one page")
-    given = start if table is None else table
-    assert given is not None
-    if given.shape[0] != batch or given.stride(-1) != 1:
-        raise ValueError(f"table or start must have {batch} contiguous rows: {given.shape}")
