@@ -7,7 +7,7 @@ DEMO := azure-2023-conv --model llama-2-13b --gpu a100-40gb --request-rate 1.0 \
 	--policy preallocation --policy sliding_window:window=1024,sinks=4 \
 	--policy paging:block_size=16 --policy paging:block_size=1 --policy paging:block_size=128
 
-.PHONY: demo test check bench clean
+.PHONY: demo test check bench gpu clean
 
 demo: $(VENV)/simulation
 	$(BIN)/kvtwin simulate $(DEMO) -o out/demo
@@ -20,6 +20,10 @@ check: $(VENV)/tests
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# On a machine with an NVIDIA GPU and the executor's packages; REHEARSE=--rehearse runs it on a CPU.
+gpu:
+	$(PYTHON) -m executor.gpu $(REHEARSE) -o executor/results
 
 clean:
 	rm -rf $(VENV) out build *.egg-info

@@ -129,7 +129,7 @@ def validate(
     device
         "cpu" or "cuda".
     cost
-        A cost table of `kvtwin calibrate`. Without it one is measured first.
+        A cost table of `kvtwin calibrate`. Without it each policy is measured before it is run.
     repeats
         Runs of each kind; medians are judged, and their spread is shown.
     first
@@ -186,14 +186,14 @@ def validate(
         cost_table=table,
     )
     llama = random_llama(setups[0].model, machine)
-    if table is None:
-        table = measure(setups, machine, llama)
-    setups = [replace(setup, cost_table=table, device=table.device()) for setup in setups]
     command = shlex.join(["kvtwin", *sys.argv[1:]])
     with replaced_folder(output) as staged:
         folders = []
         done: list[Validation] = []
         for setup in setups:
+            # Measured just before it is used: what changes with the hour is then the same for both.
+            costs = table or measure([setup], machine, llama)
+            setup = replace(setup, cost_table=costs, device=costs.device())
             if setup.ledger.kv.name != "auto":
                 setup = replace(setup, label=f"{setup.label} {setup.ledger.kv.name}")
             outcome = compare(setup, machine, llama, repeats)
@@ -203,7 +203,7 @@ def validate(
                 folder.mkdir()
                 write_run(run, folder, command)
                 folders.append(folder)
-        content = _content(done, table, repeats)
+        content = _content(done, machine, repeats)
         text = dumps(content, indent=1, allow_nan=False, ensure_ascii=False)
         (staged / VALIDATION_FILE).write_text(text + "\n", encoding="utf-8")
         build = import_module("reports.build")
@@ -217,13 +217,16 @@ def validate(
         sys.exit(1)
 
 
-def _content(done: "list[Validation]", table: "CostTable", repeats: int) -> dict[str, Any]:
+def _content(done: "list[Validation]", machine: "Machine", repeats: int) -> dict[str, Any]:
     return {
         "schema_version": 1,
         "passed": all(outcome.passed for outcome in done),
         "repeats": repeats,
-        "hardware": table.hardware.model_dump(),
-        "calibrated_at": table.created_at,
+        "machine": {
+            "name": machine.identity()[0],
+            "threads": machine.threads,
+            "clock": machine.clock_name,
+        },
         "rows": [asdict(row) for outcome in done for row in outcome.rows],
     }
 

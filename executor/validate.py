@@ -64,15 +64,17 @@ def validate(setup: Setup, machine: Machine, llama: Llama, repeats: int) -> Vali
     predicted, log = predict(setup)
     executor = Executor(setup, machine, llama)
     steps = list(expand(log))
-    held, times = [], []
-    for turn in range(1 + (repeats + 1) // 2):
-        assembled = executor.fresh()
-        checked = CheckedDevice(assembled.device, assembled.scheduler.manager)
-        measured = in_lockstep(setup, assembled, checked, steps)
-        held.append(checked.held_bytes)
-        if turn:  # the first replay warms up every shape
-            times.append(measured)
-    free = [in_free_run(setup, executor.fresh()) for _ in range(repeats)]
+    held, times, free = [], [], []
+    for turn in range(repeats + 1):
+        if turn % 2 == 0 or turn == 1:
+            assembled = executor.fresh()
+            checked = CheckedDevice(assembled.device, assembled.scheduler.manager)
+            measured = in_lockstep(setup, assembled, checked, steps)
+            held.append(checked.held_bytes)
+            if turn:  # the first replay warms up every shape
+                times.append(measured)
+        if turn:
+            free.append(in_free_run(setup, executor.fresh()))
     rows = [
         *memory_rows(setup.label, executor, predicted, held[0]),
         *lockstep_rows(setup.label, steps, times),
