@@ -41,10 +41,12 @@ class Check(NamedTuple):
 
 
 def checks(storages: tuple[Storage, ...]) -> Iterator[Check]:
-    """Each layout with each storage."""
+    """Each layout with native storage, and paging with the others."""
+    for name, table in TABLES.items():
+        yield Check(f"{name}, native", table, "native")
     for storage in storages:
-        for name, table in TABLES.items():
-            yield Check(f"{name}, {storage}", table, storage)
+        if storage != "native":
+            yield Check(f"paged, 16, {storage}", TABLES["paged, 16"], storage)
 
 
 def script() -> list[Work]:

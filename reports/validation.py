@@ -72,9 +72,9 @@ def by_policy(rows: Iterable[Row]) -> dict[str, list[Shown]]:
         grouped.setdefault(row.policy, []).append(
             Shown(
                 row.label,
-                text.shown_unit(row.unit),
-                text.number(row.predicted, row.unit),
-                text.number(row.measured, row.unit),
+                row.unit if row.unit == "bytes" else text.shown_unit(row.unit),
+                _number(row.predicted, row.unit),
+                _number(row.measured, row.unit),
                 "" if row.error_percent is None else f"{row.error_percent:+.1f}",
                 "" if row.spread_percent is None else f"{row.spread_percent:.1f}",
                 "" if tolerance is None else exact,
@@ -82,6 +82,13 @@ def by_policy(rows: Iterable[Row]) -> dict[str, list[Shown]]:
             )
         )
     return grouped
+
+
+def _number(value: float | None, unit: str) -> str:
+    """Bytes to the byte: they are compared for equality."""
+    if unit == "bytes" and value is not None:
+        return f"{value:,.0f}"
+    return text.number(value, unit)
 
 
 def print_rows(content: dict[str, Any]) -> None:
