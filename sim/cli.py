@@ -21,6 +21,9 @@ app = App(
 COMMANDS = {
     "simulate": ("sim.simulate_cli:simulate", "Replay a trace through cache policies."),
     "report": ("reports.cli:report", "Compare runs in one HTML file that opens offline."),
+    "calibrate": ("executor.cli:calibrate", "Time a model's steps here, for the simulator."),
+    "validate": ("executor.cli:validate", "Simulate, execute and compare."),
+    "doctor": ("executor.cli:doctor", "What this machine can run, and whether kernels are right."),
     "size": ("sim.sizing_cli:size", "Where a device's memory goes, and what fits."),
     "compare-policies": (
         "sim.policy.comparison_cli:compare_policies",

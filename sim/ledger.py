@@ -16,6 +16,7 @@ KV_DTYPES = {
     "fp8": KvFormat("fp8", 1),  # one scale a layer: constant, and too small to count
     # vLLM's int8_per_token_head: a 32-bit scale for each token, head and tensor
     "int8": KvFormat("int8", 1, scale_bytes=4),
+    "int8_fp16": KvFormat("int8_fp16", 1, scale_bytes=2),  # as the executor stores it
 }
 
 

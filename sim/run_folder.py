@@ -26,6 +26,8 @@ from workloads.errors import InputError
 SCHEMA_VERSION = 1
 REPORT = "report.html"
 FILES = {"run.json", "requests.parquet", "steps.parquet", "timeline.parquet"}
+VALIDATION_FILE = "validation.json"
+"""Beside run folders: predicted and measured numbers, judged."""
 
 
 def folder_name(label: str) -> str:
@@ -65,7 +67,9 @@ def replaced_folder(target: Path) -> Iterator[Path]:
 
 def _replaceable(folder: Path) -> bool:
     return all(
-        {part.name for part in child.iterdir()} == FILES if child.is_dir() else child.name == REPORT
+        {part.name for part in child.iterdir()} == FILES
+        if child.is_dir()
+        else child.name in (REPORT, VALIDATION_FILE)
         for child in folder.iterdir()
     )
 
@@ -122,9 +126,9 @@ def describe_run(run: Run, command: str) -> dict[str, Any]:
         "kvtwin_version": version("kvtwin"),
         "versions": {
             "python": platform.python_version(),
-            **{name: version(name) for name in ("numpy", "simpy", "pyarrow")},
+            **{name: version(name) for name in run.versions},
         },
-        "kind": "simulated",
+        "kind": run.kind,
         "name": setup.label,
         "command": command,
         "trace": {

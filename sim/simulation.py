@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import floor, log10
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from sim.cost.base import StepCost
 from sim.cost.roofline import Roofline
@@ -25,6 +25,8 @@ from workloads.schema import Trace
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from sim.cost.steps_table import CostTable
 
 SAMPLES_A_TRACE = 2000
 LONGEST_S = 9_000_000_000
@@ -49,6 +51,15 @@ class Setup:
     interval_s: float = 1.0  # between samples of the timeline
     horizon_s: float | None = None
     fast_forward: bool = True
+    cost_table: "CostTable | None" = None  # measured; without it a roofline predicts
+
+    def cost(self) -> StepCost:
+        """A fresh cost model for one run."""
+        if self.cost_table is None:
+            return Roofline(self.model, self.device, self.tp)
+        from sim.cost.calibrated import Calibrated  # late: few runs have measurements
+
+        return Calibrated(self.cost_table, self.model, self.policy, self.ledger.kv.name)
 
 
 @dataclass(frozen=True)
@@ -59,6 +70,8 @@ class Run:
     log: Log
     cost: StepCost
     metrics_list: list[Metric] = field(repr=False)
+    kind: Literal["simulated", "measured"] = "simulated"
+    versions: tuple[str, ...] = ("numpy", "simpy", "pyarrow")  # of packages that made the numbers
 
     @cached_property
     def requests(self) -> "pd.DataFrame":
@@ -109,11 +122,13 @@ def simulate(
     kv_cache_memory_bytes: int | None = None,
     horizon_s: float | None = None,
     fast_forward: bool = True,
+    cost_table: "CostTable | None" = None,
 ) -> Run:
     """Replay a trace through one policy in simulated time.
 
     `trace` is a Trace, a path or the name of a shipped trace; `request_rate` rescales its arrivals
     to so many requests a second. `max_model_len` defaults to the model's own longest context.
+    `cost_table` holds measured step times (`sim.cost.steps_table.read_table`).
     Raises InputError where the input can't be used.
     """
     return execute(
@@ -136,6 +151,7 @@ def simulate(
             kv_cache_memory_bytes=kv_cache_memory_bytes,
             horizon_s=horizon_s,
             fast_forward=fast_forward,
+            cost_table=cost_table,
         )
     )
 
@@ -160,6 +176,7 @@ def prepare(
     kv_cache_memory_bytes: int | None = None,
     horizon_s: float | None = None,
     fast_forward: bool = True,
+    cost_table: "CostTable | None" = None,
 ) -> Setup:
     """Resolve names and defaults, and check that the pieces fit. Arguments as in `simulate`."""
     if isinstance(trace, str):
@@ -210,6 +227,7 @@ def prepare(
         interval_s=_interval(trace, Roofline(model, device, tp)),
         horizon_s=horizon_s,
         fast_forward=fast_forward,
+        cost_table=cost_table,
     )
 
 
@@ -222,7 +240,7 @@ def execute(setup: Setup, cost: StepCost | None = None) -> Run:
     """Run a prepared simulation. Without a cost model, the roofline of its device."""
     scheduler = Scheduler(setup.policy.manager(setup.pool), setup.limits)
     recorder = Recorder(setup.trace, setup.interval_s)
-    model = cost or Roofline(setup.model, setup.device, setup.tp)
+    model = cost or setup.cost()
     horizon = None if setup.horizon_s is None else round(setup.horizon_s * AS_PER_S)
     run_simulated(
         serve(setup.trace, scheduler, recorder, horizon),
