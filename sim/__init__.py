@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sim.simulate import Run, Setup, simulate
+    from sim.simulation import Run, Setup, simulate
 
 __all__ = ["Run", "Setup", "simulate"]
 
@@ -13,8 +13,8 @@ def __getattr__(name: str) -> Any:
     if name in __all__:
         import importlib
 
-        module = importlib.import_module("sim.simulate")
+        module = importlib.import_module("sim.simulation")
         value = getattr(module, name)
-        globals()[name] = value  # shadows the submodule of the same name, which importing it set
+        globals()[name] = value
         return value
     raise AttributeError(f"module 'sim' has no attribute {name!r}")

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from sim.run_folder import write_run
-from sim.simulate import Setup, execute
+from sim.simulation import Setup, execute
 from workloads.errors import InputError
 
 REQUESTS_WORTH_A_PROCESS = 40_000

@@ -36,6 +36,12 @@ for name, (target, summary) in LISTS.items():
     listing.command(target, name=name, help=summary)
 app.command(listing)
 
+published = App(name="reproduce", help="Run published experiments again, beside their numbers.")
+published.command(
+    "sim.reproduce_cli:sosp23", name="sosp23", help="PagedAttention's memory shares and batches."
+)
+app.command(published)
+
 
 def main() -> None:
     """Run the command line. The user's mistakes take one line and exit code 2."""

@@ -4,13 +4,14 @@ It is a generator of effects. A driver carries each out, in simulated or in real
 back what the clock says, so prediction and measurement make their decisions here, both of them.
 """
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from itertools import pairwise
 
 from sim.plan import Done, Execute, Sleep
 from sim.record import Recorder
 from sim.scheduler import Scheduler
 from sim.sequence import Sequence
-from workloads.schema import Trace
+from workloads.schema import PrefixBlocks, Trace
 
 AS_PER_NS = 10**9
 NEVER = 2**127  # later than any clock will say
@@ -65,6 +66,7 @@ class _Arrivals:
         self._ns: list[int] = (trace.arrival_s * 1e9).round().astype("int64").tolist()
         self._prompts: list[int] = trace.prompt_tokens.tolist()
         self._outputs: list[int] = trace.output_tokens.tolist()
+        self._blocks = None if trace.prefix is None else _prompt_blocks(trace.prefix)
         self._next = 0
         self.next_as: int = self._ns[0] * AS_PER_NS if self._ns else NEVER
 
@@ -73,9 +75,16 @@ class _Arrivals:
         while self.next_as <= now:
             row = self._next
             prompt = self._prompts[row]
+            prefix = None if self._blocks is None else next(self._blocks)
             if output := scheduler.servable(prompt, self._outputs[row]):
-                scheduler.waiting.append(Sequence(row, self.next_as, prompt, output))
+                scheduler.waiting.append(Sequence(row, self.next_as, prompt, output, prefix))
             else:
                 recorder.refused(row)
             self._next = row + 1
             self.next_as = self._ns[row + 1] * AS_PER_NS if row + 1 < len(self._ns) else NEVER
+
+
+def _prompt_blocks(prefix: PrefixBlocks) -> Iterator[tuple[int, list[int]]]:
+    """Each request's published block size and ids."""
+    for start, end in pairwise(prefix.offsets.tolist()):
+        yield prefix.block_tokens, prefix.ids[start:end].tolist()

@@ -40,6 +40,7 @@ def compute_metrics(log: Log, capacity_bytes: int) -> list[Metric]:
         *_throughput(log),
         *_latencies(log),
         *_batch(log),
+        *_prefix(log),
         *_memory(log, capacity_bytes),
     ]
 
@@ -222,6 +223,36 @@ def _batch(log: Log) -> list[Metric]:
             ),
         ]
     return rows
+
+
+def _prefix(log: Log) -> list[Metric]:
+    requests, t = log.requests, log.timeline
+    found = int(requests["cached_tokens"].sum())
+    asked = int(requests["prompt_tokens"][~np.isnan(requests["first_scheduled_s"])].sum())
+    return [
+        Metric(
+            "prefix_hit_tokens",
+            "Prefix hits",
+            "tokens",
+            "prompt tokens found in the cache at first admission",
+            found,
+        ),
+        Metric(
+            "prefix_hit_ratio",
+            "Prefix hit ratio",
+            "%",
+            "prefix hits ÷ prompt tokens of admitted requests",
+            100 * found / asked if asked else None,
+        ),
+        Metric(
+            "kv_cached_mean_bytes",
+            "KV cached mean",
+            "bytes",
+            "free, but with contents that a later request might find; "
+            "mean of samples at a fixed interval",
+            _mean(t["cached_bytes"]),
+        ),
+    ]
 
 
 def _memory(log: Log, capacity: int) -> list[Metric]:

@@ -30,8 +30,9 @@ STEP_COUNTS = (
     "admitted",
     "preempted",
     *(f"{name}_bytes" for name in MEMORY),
+    "cached_bytes",  # part of the free ones
 )
-SAMPLE_COUNTS = ("running", "waiting", *(f"{name}_bytes" for name in MEMORY))
+SAMPLE_COUNTS = ("running", "waiting", *(f"{name}_bytes" for name in MEMORY), "cached_bytes")
 
 Column = NDArray[np.float64] | NDArray[np.int64]
 
@@ -113,6 +114,7 @@ class Recorder:
                 len(plan.admitted),
                 len(plan.preempted),
                 *scheduler.manager.memory(),
+                scheduler.manager.cached_bytes(),
             )
         )
 
@@ -128,7 +130,12 @@ class Recorder:
         self.next_sample_as = (now_as // self._interval_as + 1) * self._interval_as
         self._sample_times.append(now_as / AS_PER_S)
         self._sample_counts.extend(
-            (len(scheduler.running), len(scheduler.waiting), *scheduler.manager.memory())
+            (
+                len(scheduler.running),
+                len(scheduler.waiting),
+                *scheduler.manager.memory(),
+                scheduler.manager.cached_bytes(),
+            )
         )
 
     def ended(self, now_as: int, scheduler: Scheduler) -> None:

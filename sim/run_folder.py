@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from sim.metrics import as_dicts
 from sim.record import STATUSES, Column
-from sim.simulate import Run
+from sim.simulation import Run
 from workloads.errors import InputError
 
 SCHEMA_VERSION = 1

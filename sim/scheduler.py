@@ -166,7 +166,8 @@ class Scheduler:
             self.prefilling.remove(seq)
         self.manager.release(seq)
         seq.preemptions += 1
-        seq.recomputed += seq.stored
+        seq.lost = seq.stored
+        seq.recomputed += seq.lost
         seq.stored = 0
         seq.target = seq.prompt + seq.generated
         self.waiting.appendleft(seq)
@@ -186,6 +187,10 @@ class Scheduler:
                 break
             waiting.popleft()
             manager.admit(seq)
+            if seq.preemptions:
+                seq.recomputed -= min(seq.lost, seq.stored)  # it found its own again
+            else:
+                seq.cached = seq.stored
             self._admissions += 1
             seq.admission = self._admissions
             running[seq.index] = seq

@@ -13,24 +13,36 @@ class Sequence:
         "admission",
         "arrival_as",
         "cached",
+        "chain",
         "finish_tick",
         "generated",
         "held",
         "index",
         "joined_tick",
+        "lost",
         "output",
         "preemptions",
+        "prefix",
         "prompt",
         "recomputed",
         "stored",
         "target",
     )
 
-    def __init__(self, index: int, arrival_as: int, prompt: int, output: int) -> None:
+    def __init__(
+        self,
+        index: int,
+        arrival_as: int,
+        prompt: int,
+        output: int,
+        prefix: tuple[int, list[int]] | None = None,
+    ) -> None:
         self.index = index  # row in the trace
         self.arrival_as = arrival_as
         self.prompt = prompt
         self.output = output  # tokens it will generate (after any cut)
+        self.prefix = prefix  # the trace's block size and the ids of the prompt's blocks
+        self.chain: list[tuple[int, int]] | None = None  # the policy's own names of blocks
         self.target = prompt  # context to prefill before the next token can be sampled
         self.stored = 0  # tokens whose KV is in the cache
         self.generated = 0
@@ -38,9 +50,10 @@ class Sequence:
         self.finish_tick = 0
         self.admission = -1  # running number of its latest admission
         self.held = 0  # the policy's own count (blocks, slots) for this sequence
-        self.cached = 0  # prompt tokens found in the cache at admission
+        self.cached = 0  # prompt tokens found in the cache at the first admission
         self.preemptions = 0
         self.recomputed = 0  # stored tokens lost to preemption
+        self.lost = 0  # of those, by the latest one
 
     @property
     def final(self) -> int:

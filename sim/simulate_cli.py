@@ -89,7 +89,7 @@ def simulate(
     """
     from sim.batch import run_all
     from sim.run_folder import REPORT, folder_name, replaced_folder
-    from sim.simulate import prepare, with_policy
+    from sim.simulation import prepare, with_policy
     from sim.units import parse_bytes
     from workloads import read_trace
     from workloads.transform import first as first_requests

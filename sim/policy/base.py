@@ -76,6 +76,10 @@ class Manager(ABC):
     def memory(self) -> Memory:
         """Bytes by use; they sum to the capacity."""
 
+    def cached_bytes(self) -> int:
+        """Of the free bytes, those whose contents a later request might still find and use."""
+        return 0
+
     def reads(self) -> tuple[int, int]:
         """KV bytes the decoding batch's attention touches in this step, and the growth a step."""
         return self.context * self.pool.token_bytes, self.decoding * self.pool.token_bytes

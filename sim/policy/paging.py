@@ -12,10 +12,12 @@ class Paging(Policy):
     """Blocks of `block_size` tokens; only the last block of a sequence is partly empty.
 
     `watermark` is the share of blocks that admission (never growth) leaves free; vLLM V1 uses 0.
+    `prefix_caching` lets requests with equal beginnings share blocks, where the trace names them.
     """
 
     block_size: int = 16
     watermark: float = 0.0
+    prefix_caching: bool = False
 
     def __post_init__(self) -> None:
         if self.block_size < 1:
@@ -24,6 +26,10 @@ class Paging(Policy):
             raise InputError(f"paging: watermark={self.watermark}, expected 0 <= watermark < 1")
 
     def manager(self, pool: Pool) -> "Pages":
+        if self.prefix_caching:
+            from sim.policy.shared_pages import SharedPages  # a kind of Pages, so it comes later
+
+            return SharedPages(pool, self.block_size, self.watermark)
         return Pages(pool, self.block_size, self.watermark)
 
 
@@ -108,7 +114,10 @@ class Pages(Manager):
         seq.held = 0
 
     def memory(self) -> Memory:
-        live = (self.context + self.prefilled) * self.pool.token_bytes
+        return self._memory((self.context + self.prefilled) * self.pool.token_bytes)
+
+    def _memory(self, live: int) -> Memory:
+        """`live` bytes are in the used blocks."""
         used = (self.blocks - self.free) * self.block_bytes
         free = self.free * self.block_bytes
         remainder = self.pool.capacity_bytes - used - free  # less than a block

@@ -11,6 +11,7 @@ from importlib.metadata import entry_points
 from pydantic import TypeAdapter, ValidationError
 
 from sim.policy.base import Policy
+from sim.policy.contiguous import Contiguous
 from sim.policy.paging import Paging
 from sim.policy.preallocation import Preallocation
 from sim.policy.sliding_window import SlidingWindow
@@ -18,6 +19,7 @@ from workloads.errors import InputError
 
 BUILT_IN: dict[str, type[Policy]] = {
     "preallocation": Preallocation,
+    "contiguous": Contiguous,
     "sliding_window": SlidingWindow,
     "paging": Paging,
 }

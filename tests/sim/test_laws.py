@@ -13,14 +13,19 @@ from sim.policy.base import Pool
 from sim.policy.registry import parse_policy
 from sim.record import UNFINISHED, Recorder
 from sim.scheduler import Limits, Scheduler
-from workloads.schema import Provenance, Trace
+from workloads.schema import PrefixBlocks, Provenance, Trace
 
 POLICIES = (
     "paging:block_size=1",
     "paging:block_size=16",
+    "paging:block_size=1,prefix_caching=true",
+    "paging:block_size=4,watermark=0.1,prefix_caching=true",
     "paging:block_size=4,watermark=0.1",
     "preallocation",
     "preallocation:max_len=24",
+    "contiguous:reserve=max",
+    "contiguous:reserve=pow2",
+    "contiguous:reserve=oracle",
     "sliding_window:window=8,sinks=2",
     "sliding_window:window=1,sinks=0",
 )
@@ -46,6 +51,7 @@ def traces(draw: st.DrawFn) -> Trace:
         st.lists(st.tuples(st.integers(0, 8), st.integers(1, 40), st.integers(1, 30)), max_size=12)
     )
     gaps, prompts, outputs = (np.array([row[i] for row in rows]) for i in range(3))
+    prefix = draw(st.none() | prefixes([row[1] for row in rows])) if rows else None
     arrivals = np.cumsum(gaps) * 5e-3 if rows else np.array([])
     return Trace(
         "generated",
@@ -53,7 +59,24 @@ def traces(draw: st.DrawFn) -> Trace:
         prompts.astype(np.int64),
         outputs.astype(np.int64),
         Provenance("generated", len(rows)),
+        prefix,
     )
+
+
+@st.composite
+def prefixes(draw: st.DrawFn, prompts: list[int]) -> PrefixBlocks:
+    """Blocks of any unit; each prompt begins like one of two texts, for so many blocks."""
+    unit = draw(st.sampled_from([1, 3, 4, 7]))
+    ids: list[int] = []
+    offsets = [0]
+    for prompt in prompts:
+        text, same = draw(st.integers(0, 1)), draw(st.integers(0, 40))
+        for block in range(-(-prompt // unit)):
+            end = min((block + 1) * unit, prompt)
+            shared = block < same and end % unit == 0
+            ids.append(2 * block + text if shared else 1000 + len(ids))
+        offsets.append(len(ids))
+    return PrefixBlocks(unit, np.array(offsets), np.array(ids))
 
 
 @st.composite

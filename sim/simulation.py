@@ -207,15 +207,15 @@ def with_policy(setup: Setup, policy: str) -> Setup:
     return replace(setup, policy=parse_policy(policy), label=policy)
 
 
-def execute(setup: Setup) -> Run:
-    """Run a prepared simulation."""
+def execute(setup: Setup, cost: StepCost | None = None) -> Run:
+    """Run a prepared simulation. Without a cost model, the roofline of its device."""
     scheduler = Scheduler(setup.policy.manager(setup.pool), setup.limits)
     recorder = Recorder(setup.trace, setup.interval_s)
-    cost = Roofline(setup.model, setup.device, setup.tp)
+    model = cost or Roofline(setup.model, setup.device, setup.tp)
     horizon = None if setup.horizon_s is None else round(setup.horizon_s * AS_PER_S)
-    run_simulated(serve(setup.trace, scheduler, recorder, horizon), cost, setup.fast_forward)
+    run_simulated(serve(setup.trace, scheduler, recorder, horizon), model, setup.fast_forward)
     log = recorder.log()
-    return Run(setup, log, cost, compute_metrics(log, setup.pool.capacity_bytes))
+    return Run(setup, log, model, compute_metrics(log, setup.pool.capacity_bytes))
 
 
 def _interval(trace: Trace, cost: StepCost) -> float:

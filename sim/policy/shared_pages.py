@@ -1,0 +1,113 @@
+"""Paging with prefix caching: requests with equal beginnings share blocks (vLLM V1)."""
+
+from sys import maxsize
+
+from sim.policy.base import Memory, Pool
+from sim.policy.paging import Pages
+from sim.policy.prefix_cache import Hold, PrefixCache
+from sim.sequence import Sequence
+
+
+class SharedPages(Pages):
+    """Pages whose full blocks are named, shared while held, and kept until they are reused.
+
+    As in vLLM V1 a block is found from the step that computes it on, generated tokens' blocks are
+    kept too (a request preempted finds its own), and the last token of a prompt is always computed.
+    Differently from it, free blocks without contents are used before any with contents.
+
+    `free` includes blocks that nobody holds but that keep their contents; see `cached_bytes`.
+    """
+
+    def __init__(self, pool: Pool, block_size: int, watermark: float = 0.0) -> None:
+        super().__init__(pool, block_size, watermark)
+        self.cache = PrefixCache()
+        self._holds: dict[int, Hold] = {}
+        self._inside = 0  # blocks of all holders that lie in runs, shared ones counted for each
+
+    def can_admit(self, seq: Sequence) -> bool:
+        need = -(-seq.target // self.block_size)
+        keep = self.kept_back if self.free < self.blocks else 0
+        for run, blocks in self.cache.match(self._chain(seq), self._most(seq)):
+            if run.refs:  # the others are free, so that taking them counts like taking any
+                need -= blocks
+        return need <= self.free - keep
+
+    def admit(self, seq: Sequence) -> None:
+        chain = self._chain(seq)
+        found = self.cache.match(chain, self._most(seq))
+        self.free -= sum([blocks for run, blocks in found if not run.refs])
+        hold = self._holds[seq.index] = self.cache.pin(chain, found)
+        self._inside += hold.inside
+        seq.held = hold.inside
+        seq.stored = hold.inside * self.block_size
+        self.prefilled += seq.stored
+
+    def extend(self, seq: Sequence, tokens: int) -> None:
+        super().extend(seq, tokens)
+        self._publish(self._holds[seq.index], seq.stored)
+        self._reuse()
+
+    def grow(self, steps: int) -> None:
+        super().grow(steps)
+        self._reuse()
+
+    def release(self, seq: Sequence) -> None:
+        super().release(seq)
+        hold = self._holds.pop(seq.index)
+        self._publish(hold, seq.stored)
+        self._inside -= hold.inside
+        self.free += self.cache.unpin(hold) - hold.inside
+
+    def memory(self) -> Memory:
+        twice = self._inside - self.cache.pinned_blocks  # times a block is held beyond the first
+        live = self.context + self.prefilled - twice * self.block_size
+        return self._memory(live * self.pool.token_bytes)
+
+    def cached_bytes(self) -> int:
+        return self.cache.idle_blocks * self.block_bytes
+
+    def _chain(self, seq: Sequence) -> list[tuple[int, int]]:
+        if seq.chain is None:
+            seq.chain = chain(seq, self.block_size)
+        return seq.chain
+
+    def _most(self, seq: Sequence) -> int:
+        """Blocks that may be found: the last token must be computed, for it gives the next one."""
+        return (seq.target - 1) // self.block_size
+
+    def _publish(self, hold: Hold, stored: int) -> None:
+        before = hold.inside
+        self.cache.publish(hold, stored // self.block_size)
+        self._inside += hold.inside - before
+
+    def _reuse(self) -> None:
+        """Blocks were taken: where they had contents, those are forgotten."""
+        short = self.cache.idle_blocks - self.free
+        if short > 0:
+            self.cache.evict(short)
+
+    def check_integrity(self) -> None:
+        super().check_integrity()
+        self.cache.check_integrity()
+        assert self.cache.idle_blocks <= self.free
+        assert self.cache.pinned_blocks <= self.blocks - self.free
+        assert self._inside == sum(hold.inside for hold in self._holds.values())
+
+
+def chain(seq: Sequence, block_size: int) -> list[tuple[int, int]]:
+    """Names of a request's full blocks as (name, blocks), in order; the last run has no end.
+
+    A block is named by the published id in which its last token lies: equal ids mean equal
+    prefixes up to there, whatever the published unit. What no id covers whole, such as generated
+    tokens, is named after the request. Even names are ids, odd ones requests.
+    """
+    runs: list[tuple[int, int]] = []
+    end = 0
+    if seq.prefix is not None:
+        unit, ids = seq.prefix
+        for i, name in enumerate(ids, 1):
+            start, end = end, min(i * unit, seq.prompt) // block_size
+            if end > start:
+                runs.append((2 * name, end - start))
+    runs.append((2 * seq.index + 1, maxsize))
+    return runs
