@@ -38,6 +38,7 @@ class StepPlan(NamedTuple):
     admitted: tuple[int, ...]
     preempted: tuple[int, ...]
     finished: tuple[int, ...]  # requests released since the plan before
+    longest_context: int = 0  # of the decoding requests; a token more in each following step
 
 
 class Execute(NamedTuple):

@@ -7,12 +7,13 @@ gives up its memory, goes to the head of the queue and is computed again.
 """
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Literal
 
 from sim.plan import Chunk, StepPlan
 from sim.policy.base import Manager
+from sim.rules import Rules
 from sim.sequence import Sequence
 from workloads.errors import InputError
 
@@ -31,6 +32,7 @@ class Limits:
     max_num_batched_tokens: int = 2048
     max_model_len: int = 4096
     batching: Batching = "continuous"
+    rules: Rules = field(default_factory=Rules)
 
     def __post_init__(self) -> None:
         for name in ("max_num_seqs", "max_num_batched_tokens"):
@@ -43,6 +45,8 @@ class Limits:
                 f"max_num_batched_tokens={self.max_num_batched_tokens} is below "
                 f"max_num_seqs={self.max_num_seqs}: a full batch could not decode"
             )
+        if self.batching == "static" and self.rules.async_scheduling:
+            raise InputError("batching=static: is not planned ahead, expected continuous")
 
 
 class Scheduler:
@@ -61,7 +65,9 @@ class Scheduler:
         self._admissions = 0
         self._finishing: list[tuple[int, int, Sequence]] = []  # (tick, admission, sequence)
         self._finished: list[int] = []
+        self._longest: list[tuple[int, int, Sequence]] = []  # (-(stored - joined tick), as above)
         self.leaving: list[Sequence] = []  # of the held, those that left early
+        self.departing: list[Sequence] = []  # planned ahead: their last token is being computed
 
     def servable(self, prompt: int, output: int) -> int:
         """Output tokens that such a request will get; 0 if it can never be served."""
@@ -75,7 +81,8 @@ class Scheduler:
 
     def inside(self) -> list[Sequence]:
         """Every request that has arrived, was not refused, and has not been reported finished."""
-        return [*self.waiting, *self.running.values(), *self.held, *self.leaving]
+        gone = [seq for seq in self.departing if seq.index not in self.running]
+        return [*self.waiting, *self.running.values(), *self.held, *self.leaving, *gone]
 
     def schedule(self) -> StepPlan | None:
         """Decide the next step and take its memory; None where nothing waits or runs."""
@@ -91,9 +98,10 @@ class Scheduler:
             else:  # it was admitted last, so it is the one to go
                 preempted.append(self._preempt())
         admitted: tuple[int, ...] = ()
-        if self.waiting and not (preempted and self.running):
+        may_admit = self.limits.rules.admit_after_preemption or not (preempted and self.running)
+        if self.waiting and may_admit:
             admitted = self._admit(budget, chunks)
-        if not self.running:
+        if not (manager.decoding or chunks):
             return None
         max_steps = 1
         # After a preemption admission is asked again next step; who left early is reported then.
@@ -112,6 +120,7 @@ class Scheduler:
             admitted,
             tuple(preempted),
             tuple(self._finished),
+            self._longest_context(),
         )
         if self._finished:
             self._finished = []
@@ -146,6 +155,14 @@ class Scheduler:
             self.held = []
         return first, finished
 
+    def depart(self, finished: list[Sequence]) -> None:
+        """The step with their last token has run: planned ahead, they leave only now."""
+        for seq in finished:
+            self.departing.remove(seq)
+            if self.running.pop(seq.index, None):  # else preempted with the token under way
+                self.manager.release(seq)
+                self._finished.append(seq.index)
+
     # -- steps of the above ------------------------------------------------------------------
 
     def _make_room(self) -> list[int]:
@@ -160,6 +177,10 @@ class Scheduler:
 
     def _preempt(self) -> int:
         _, seq = self.running.popitem()
+        if seq in self.departing:
+            self.manager.release(seq)
+            self._finished.append(seq.index)
+            return seq.index
         if seq.joined_tick >= 0:
             seq.generated += self.manager.tick - seq.joined_tick
         else:
@@ -170,7 +191,10 @@ class Scheduler:
         seq.recomputed += seq.lost
         seq.stored = 0
         seq.target = seq.prompt + seq.generated
-        self.waiting.appendleft(seq)
+        if self.limits.rules.preempted_first:
+            self.waiting.appendleft(seq)
+        else:
+            self.waiting.append(seq)
         return seq.index
 
     def _admit(self, budget: int, chunks: list[Chunk]) -> tuple[int, ...]:
@@ -183,7 +207,7 @@ class Scheduler:
         waiting, running, manager = self.waiting, self.running, self.manager
         while waiting and budget > 0 and len(running) < self.limits.max_num_seqs:
             seq = waiting[0]
-            if not manager.can_admit(seq):
+            if not self._fits(seq, budget):
                 break
             waiting.popleft()
             manager.admit(seq)
@@ -198,6 +222,15 @@ class Scheduler:
             admitted.append(seq.index)
             budget -= self._prefill(seq, budget, chunks)  # the whole fits, so its beginning does
         return tuple(admitted)
+
+    def _fits(self, seq: Sequence, budget: int) -> bool:
+        if self.limits.rules.reserve_whole_prompt:
+            return self.manager.can_admit(seq)
+        whole = seq.target
+        seq.target = min(whole, budget)  # only the first chunk is asked for
+        fits = self.manager.can_admit(seq)
+        seq.target = whole
+        return fits
 
     def _prefill(self, seq: Sequence, budget: int, chunks: list[Chunk]) -> int:
         """Take memory for the next chunk of a context, and say how long it is."""
@@ -218,6 +251,7 @@ class Scheduler:
         manager.join(seq)
         seq.finish_tick = manager.tick + seq.output - seq.generated
         heappush(self._finishing, (seq.finish_tick, seq.admission, seq))
+        heappush(self._longest, (seq.joined_tick - seq.stored, seq.admission, seq))
 
     def _next_finish(self) -> int:
         """The tick at which the next decoding sequence has all its tokens."""
@@ -228,7 +262,23 @@ class Scheduler:
                 return tick
             heappop(finishing)  # it was preempted since
 
+    def _longest_context(self) -> int:
+        """Tokens of the longest decoding sequence, the one being written included."""
+        longest = self._longest
+        while longest:
+            behind, admission, seq = longest[0]
+            if seq.admission == admission and seq.joined_tick >= 0:
+                return self.manager.tick - behind
+            heappop(longest)  # it finished or was preempted since
+        return 0
+
     def _finish(self, seq: Sequence, finished: list[Sequence]) -> None:
+        if self.limits.rules.async_scheduling:
+            if seq.joined_tick >= 0:
+                self.manager.rest(seq)
+            self.departing.append(seq)
+            finished.append(seq)
+            return
         del self.running[seq.index]
         if self.limits.batching == "static":
             if seq.joined_tick >= 0:

@@ -6,6 +6,7 @@ from functools import cached_property
 from math import floor, log10
 from typing import TYPE_CHECKING
 
+from sim.ahead import serve_ahead
 from sim.cost.base import StepCost
 from sim.cost.roofline import Roofline
 from sim.driver import run_simulated
@@ -213,7 +214,8 @@ def execute(setup: Setup, cost: StepCost | None = None) -> Run:
     recorder = Recorder(setup.trace, setup.interval_s)
     model = cost or Roofline(setup.model, setup.device, setup.tp)
     horizon = None if setup.horizon_s is None else round(setup.horizon_s * AS_PER_S)
-    run_simulated(serve(setup.trace, scheduler, recorder, horizon), model, setup.fast_forward)
+    loop = serve_ahead if setup.limits.rules.async_scheduling else serve
+    run_simulated(loop(setup.trace, scheduler, recorder, horizon), model, setup.fast_forward)
     log = recorder.log()
     return Run(setup, log, model, compute_metrics(log, setup.pool.capacity_bytes))
 
