@@ -12,7 +12,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,6 +23,7 @@ from sim.simulation import Run
 from workloads.errors import InputError
 
 SCHEMA_VERSION = 1
+Kind = Literal["simulated", "measured"]
 REPORT = "report.html"
 FILES = {"run.json", "requests.parquet", "steps.parquet", "timeline.parquet"}
 
@@ -69,7 +70,9 @@ def _replaceable(folder: Path) -> bool:
     )
 
 
-def write_run(run: Run, folder: Path, command: str) -> dict[str, Any]:
+def write_run(
+    run: Run, folder: Path, command: str, kind: Kind = "simulated"
+) -> dict[str, Any]:
     """Write the run into an existing, empty folder; returns what run.json holds."""
     requests = dict(run.log.requests)
     status = pa.DictionaryArray.from_arrays(
@@ -81,7 +84,7 @@ def write_run(run: Run, folder: Path, command: str) -> dict[str, Any]:
         ("timeline", run.log.timeline),
     ):
         pq.write_table(_table(columns), folder / f"{name}.parquet", compression="zstd")
-    description = describe_run(run, command)
+    description = describe_run(run, command, kind)
     text = json.dumps(description, indent=1, allow_nan=False, ensure_ascii=False)
     (folder / "run.json").write_text(text + "\n", encoding="utf-8")
     return description
@@ -92,7 +95,7 @@ def _table(columns: "Mapping[str, Column | pa.Array]") -> pa.Table:
     return pa.table({name: pa.array(values, from_pandas=True) for name, values in columns.items()})
 
 
-def describe_run(run: Run, command: str) -> dict[str, Any]:
+def describe_run(run: Run, command: str, kind: Kind = "simulated") -> dict[str, Any]:
     """What run.json holds: all that decided the outcome, and its metrics."""
     setup = run.setup
     trace, model, device = setup.trace, setup.model, setup.device
@@ -104,7 +107,7 @@ def describe_run(run: Run, command: str) -> dict[str, Any]:
             "python": platform.python_version(),
             **{name: version(name) for name in ("numpy", "simpy", "pyarrow")},
         },
-        "kind": "simulated",
+        "kind": kind,
         "name": setup.label,
         "command": command,
         "trace": {
@@ -136,6 +139,7 @@ def describe_run(run: Run, command: str) -> dict[str, Any]:
             "limitation": setup.policy.limitation,
         },
         "limits": asdict(setup.limits),
+        "engine": setup.engine.name,
         "gpu_memory_utilization": setup.gpu_memory_utilization,
         "request_rate": setup.request_rate,
         "horizon_s": setup.horizon_s,
@@ -149,6 +153,7 @@ def describe_run(run: Run, command: str) -> dict[str, Any]:
         "cost": {
             "name": run.cost.name,
             "constants": [constant._asdict() for constant in run.cost.constants],
+            "warnings": list(run.cost.warnings),
         },
         "seed": None,
         "metrics": as_dicts(run.metrics_list),

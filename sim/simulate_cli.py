@@ -5,7 +5,7 @@ import sys
 from importlib import import_module
 from json import dumps
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -34,6 +34,9 @@ def simulate(
     kv_cache_dtype: str = "auto",
     gpu_memory_utilization: float = 0.9,
     kv_cache_memory: str | None = None,
+    engine: str = "default",
+    cost: Literal["roofline", "table"] | None = None,
+    profile: str | None = None,
     horizon: float | None = None,
     fast_forward: bool = True,
     jobs: int | None = None,
@@ -76,6 +79,12 @@ def simulate(
         Share of the device's whole memory that the engine may use.
     kv_cache_memory
         Size of the KV cache itself, such as 12GiB, instead of what is left over.
+    engine
+        How the engine schedules and runs kernels (`kvtwin list engines`).
+    cost
+        roofline, from a datasheet (the default), or table, from measured kernel times.
+    profile
+        Kernel profile for --cost table: a shipped one (`kvtwin list profiles`) or a file.
     horizon
         Stop after so many simulated seconds; the rest stays unfinished.
     fast_forward
@@ -115,6 +124,9 @@ def simulate(
         kv_cache_memory_bytes=None
         if kv_cache_memory is None
         else parse_bytes(kv_cache_memory, "--kv-cache-memory"),
+        engine=engine,
+        cost=cost,
+        profile=profile,
         horizon_s=horizon,
         fast_forward=fast_forward,
     )
