@@ -1,8 +1,8 @@
 """The loop of an engine that plans one step ahead (vLLM's async scheduling).
 
 While a step runs, the next is already planned. At the end of step k the engine delivers its tokens,
-lets the finished go, takes new arrivals and plans step k + 2. So an arrival waits a step longer, the
-memory of the finished comes free a step later, and the host's work hides behind the device's.
+lets the finished go, takes new arrivals and plans step k + 2. So an arrival waits a step longer,
+the memory of the finished comes free a step later, and the host's work hides behind the device's.
 """
 
 from typing import NamedTuple

@@ -35,7 +35,9 @@ LISTS = {
     "profiles": ("sim.profiles_cli:list_profiles", "Shipped kernel profiles."),
     "traces": ("workloads.cli:list_traces", "Shipped traces."),
 }
-listing = App(name="list", help="List what can be named: models, gpus, policies, engines, profiles, traces.")
+listing = App(
+    name="list", help="List what can be named: models, gpus, policies, engines, profiles, traces."
+)
 for name, (target, summary) in LISTS.items():
     listing.command(target, name=name, help=summary)
 app.command(listing)

@@ -84,7 +84,9 @@ def compare_run(
         prefix=prefix,
     )
     run = execute(setup)
-    tolerance = Tolerance(tolerance_mean, tolerance_percentile, tolerance_mean, tolerance_percentile)
+    tolerance = Tolerance(
+        tolerance_mean, tolerance_percentile, tolerance_mean, tolerance_percentile
+    )
     errors = compare(measured, run, tolerance)
     if output is not None:
         _write(measured, run, output)
@@ -128,7 +130,9 @@ def _print(measured: Measured, run: Run, errors: list[Error], knowledge: str) ->
         error = "n/a" if e.error_pct is None else f"{e.error_pct:+.2f} %"
         allowed = "" if e.tolerance_pct is None else f"±{e.tolerance_pct:g} %"
         sign = "" if e.tolerance_pct is None else "ok" if e.within else "MISS"
-        table.add_row(e.label, f"{e.measured:.4f}", f"{e.predicted:.4f}", e.unit, error, allowed, sign)
+        table.add_row(
+            e.label, f"{e.measured:.4f}", f"{e.predicted:.4f}", e.unit, error, allowed, sign
+        )
     console = Console()
     setup = run.setup
     source = f"profile {setup.profile.name}" if setup.profile else "roofline: no profile at hand"

@@ -7,7 +7,7 @@ import numpy as np
 from sim.measured import Measured
 from sim.record import FINISHED
 from sim.simulation import Run
-from workloads.schema import Floats
+from workloads.schema import Floats, Ints
 
 PERCENTILES = (50, 90, 99)
 LATENCIES = {
@@ -63,7 +63,7 @@ def compare(measured: Measured, run: Run, tolerance: Tolerance | None = None) ->
     assert (requests["status"] == FINISHED).all(), "a request was refused or cut"
     arrival = measured.trace.arrival_s
     output = measured.output_tokens
-    mine = _latencies(arrival, requests["first_token_s"], requests["finish_s"], output)
+    mine = _latencies(arrival, run_stamp(run, "first_token_s"), run_stamp(run, "finish_s"), output)
     real = _latencies(arrival, measured.first_token_s, measured.last_token_s, output)
     errors: list[Error] = []
     for name, (label, unit, formula) in LATENCIES.items():
@@ -115,6 +115,11 @@ def compare(measured: Measured, run: Run, tolerance: Tolerance | None = None) ->
     return errors
 
 
+def run_stamp(run: Run, name: str) -> Floats:
+    """A column of seconds of the run's requests."""
+    return np.asarray(run.log.requests[name], dtype=np.float64)
+
+
 def predicted_series(run: Run, seconds: Floats) -> dict[str, Floats]:
     """What a recorder would have seen at these times: the first sample at or after each."""
     line = run.log.timeline
@@ -126,9 +131,7 @@ def predicted_series(run: Run, seconds: Floats) -> dict[str, Floats]:
     return {name: np.where(ended, 0.0, values[at]) for name, values in columns.items()}
 
 
-def _latencies(
-    arrival: Floats, first: Floats, last: Floats, output: "np.ndarray[tuple[int], np.dtype[np.int64]]"
-) -> dict[str, Floats]:
+def _latencies(arrival: Floats, first: Floats, last: Floats, output: Ints) -> dict[str, Floats]:
     several = output > 1
     return {
         "ttft_s": first - arrival,

@@ -1,7 +1,8 @@
 """Engines by name and version: what they decide, how they run kernels, what they keep back."""
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
+from typing import Any
 
 from sim.cost.kernels import KernelRules
 from sim.ledger import Ledger, Line
@@ -73,13 +74,50 @@ SOURCES = {
 }
 
 
-def find_engine(name: str) -> Engine:
-    """The preset of that name. Raises InputError with the closest."""
-    if name in ENGINES:
-        return ENGINES[name]
-    close = get_close_matches(name, ENGINES, n=1, cutoff=0.4)
-    hint = f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(ENGINES)}"
-    raise InputError(f"--engine {name}: no such engine; {hint}")
+def find_engine(spec: str) -> Engine:
+    """The preset of that name, with parameters changed: `vllm-0.19:length_skew=true`.
+
+    Raises InputError with the closest name, or naming the parameter at fault.
+    """
+    name, _, options = spec.partition(":")
+    if name not in ENGINES:
+        close = get_close_matches(name, ENGINES, n=1, cutoff=0.4)
+        hint = f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(ENGINES)}"
+        raise InputError(f"--engine {spec}: no such engine; {hint}")
+    engine = ENGINES[name]
+    for option in filter(None, options.split(",")):
+        key, _, text = option.partition("=")
+        engine = _with(engine, key, text, spec)
+    return engine if not options else replace(engine, name=spec)
+
+
+def _with(engine: Engine, key: str, text: str, spec: str) -> Engine:
+    known = parameters(engine)
+    if key not in known:
+        close = get_close_matches(key, known, n=1, cutoff=0.0)
+        raise InputError(f"--engine {spec}: no parameter {key!r}; did you mean {close[0]!r}?")
+    value = _value(text, known[key], f"--engine {spec}: {key}={text}")
+    for part in ("rules", "kernels"):
+        group = getattr(engine, part)
+        if any(f.name == key for f in fields(group)):
+            changed: Engine = replace(engine, **{part: replace(group, **{key: value})})
+            return changed
+    changes: dict[str, Any] = {key: value}
+    return replace(engine, **changes)
+
+
+def _value(text: str, like: bool | int | float, where: str) -> bool | int | float:
+    if isinstance(like, bool):
+        if text.lower() not in ("true", "false"):
+            raise InputError(f"{where}: expected true or false")
+        return text.lower() == "true"
+    try:
+        number = type(like)(text)
+    except ValueError:
+        raise InputError(f"{where}: expected a number") from None
+    if not 0 <= number < float("inf"):
+        raise InputError(f"{where}: expected a number of at least 0")
+    return number
 
 
 def parameters(engine: Engine) -> dict[str, bool | int | float]:

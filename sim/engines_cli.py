@@ -35,7 +35,8 @@ def list_engines(*, json: Annotated[bool, Parameter(negative="")] = False) -> No
     table = Table("parameter", *presets, "source", box=None, header_style="bold")
     for name, default in presets["default"].items():
         cells = [
-            f"{values[name]}{'' if values[name] == default else ' *'}" for values in presets.values()
+            f"{values[name]}{'' if values[name] == default else ' *'}"
+            for values in presets.values()
         ]
         table.add_row(name, *cells, SOURCES[name])
     Console().print(table)

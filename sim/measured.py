@@ -87,7 +87,9 @@ def read_measured(name_or_folder: str) -> Measured:
     zero = float((stamps["queued_ts"] - arrival).min() + arrival.min())
     first, last = (stamps[name][order] - zero for name in STAMPS[1:])
     if (first < trace.arrival_s).any() or (last < first).any():
-        raise InputError(f"{requests}: a token before its request, expected arrival <= first <= last")
+        raise InputError(
+            f"{requests}: a token before its request, expected arrival <= first <= last"
+        )
     return Measured(
         folder.name, trace, first, last, _series(folder / "timeseries.csv"), _meta(folder)
     )

@@ -41,7 +41,9 @@ def prompt_blocks(trace: Trace, unit: int, shares: list[tuple[int, int, int]]) -
     parent: dict[int, tuple[int, int]] = {}
     for request, earlier, blocks in shares:
         if not 0 <= earlier < request < len(trace):
-            raise InputError(f"--prefixes: {request} shares with {earlier}, expected an earlier one")
+            raise InputError(
+                f"--prefixes: {request} shares with {earlier}, expected an earlier one"
+            )
         parent[request] = earlier, blocks
     counts = -(-trace.prompt_tokens // unit)
     most = int(counts.max())

@@ -70,9 +70,7 @@ def _replaceable(folder: Path) -> bool:
     )
 
 
-def write_run(
-    run: Run, folder: Path, command: str, kind: Kind = "simulated"
-) -> dict[str, Any]:
+def write_run(run: Run, folder: Path, command: str, kind: Kind = "simulated") -> dict[str, Any]:
     """Write the run into an existing, empty folder; returns what run.json holds."""
     requests = dict(run.log.requests)
     status = pa.DictionaryArray.from_arrays(

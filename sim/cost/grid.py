@@ -32,24 +32,27 @@ class Grid:
     """Nested linear interpolation over (chunk, earlier context, decodes, decode context).
 
     Each level may be ragged: the neighbours along one axis are those that were measured there.
+    Decodes without a chunk and chunks without decodes must be among the rows.
     """
 
     def __init__(self, rows: Iterable[tuple[Sequence[int], float]]) -> None:
         tree: dict[int, dict[int, dict[int, list[tuple[int, float]]]]] = {}
         for (chunk, earlier, decodes, context), time in rows:
-            below = tree.setdefault(chunk, {}).setdefault(earlier, {})
-            below.setdefault(decodes, []).append((context, time))
-        self._tree = {
-            chunk: {e: {n: Line(points) for n, points in a.items()} for e, a in b.items()}
-            for chunk, b in tree.items()
-        }
+            row = tree.setdefault(chunk, {}).setdefault(earlier, {})
+            row.setdefault(decodes, []).append((context, time))
+        self._tree: dict[int, dict[int, dict[int, Line]]] = {}
+        for chunk, by_earlier in tree.items():
+            self._tree[chunk] = {
+                earlier: {n: Line(points) for n, points in row.items()}
+                for earlier, row in by_earlier.items()
+            }
+        alone = self._tree[0][0]
         self.chunks = sorted(chunk for chunk in self._tree if chunk)
-        self.most_decodes = max(self._tree[0][0]) if 0 in self._tree else 0
-        self.decode_contexts = (
-            self._tree[0][0][self.most_decodes].xs if self.most_decodes else [0]
-        )
-        earlier = self._tree[self.chunks[-1]] if self.chunks else {0: {}}
-        self.longest_earlier = max(earlier)
+        self.most_decodes = max(alone)
+        beside = [max(row) for chunk in self.chunks for row in self._tree[chunk].values()]
+        self.most_decodes_beside = max(beside)  # a chunk
+        self.decode_contexts = sorted({x for line in alone.values() for x in line.xs})
+        self.longest_earlier = max(self._tree[self.chunks[-1]])
 
     def decode(self, decodes: int, context: float) -> float:
         """Time of `decodes` sequences that each see `context` keys, no chunk beside them."""

@@ -38,9 +38,7 @@ class Profile:
 
     def matches(self, gpu: str, model: str, tp: int) -> bool:
         """Whether it was measured on this device, for this model and degree."""
-        return bool(
-            (self.meta["gpu"], self.meta["model"], self.meta["tp"]) == (gpu, model, tp)
-        )
+        return bool((self.meta["gpu"], self.meta["model"], self.meta["tp"]) == (gpu, model, tp))
 
 
 def write_profile(profile: Profile, path: Path) -> None:
@@ -101,9 +99,9 @@ def _read(path: Path) -> Profile:
         reason = str(error).splitlines()[0]
         raise InputError(f"{path}: {reason}, expected a Parquet file") from None
     written = (table.schema.metadata or {}).get(META_KEY)
-    missing = [name for name in COLUMNS if name not in table.column_names]
-    if written is None or missing:
-        what = f"no column {missing[0]!r}" if missing else "no profile metadata"
+    absent = [name for name in COLUMNS if name not in table.column_names]
+    if written is None or absent:
+        what = f"no column {absent[0]!r}" if absent else "no profile metadata"
         raise InputError(f"{path}: {what}, expected a file that `kvtwin profiles convert` wrote")
     meta = json.loads(written)
     if meta.get("schema_version") != SCHEMA_VERSION:
@@ -119,4 +117,10 @@ def _read(path: Path) -> Profile:
     for kernel in REQUIRED:
         if kernel not in rows:
             raise InputError(f"{path}: has no times of {kernel}, expected {', '.join(REQUIRED)}")
+    for what, missing in (
+        ("decodes without a chunk", not any(r[0] == 0 and r[1] == 0 for r in rows["attention"])),
+        ("chunks without decodes", not any(r[0] and not r[2] for r in rows["attention"])),
+    ):
+        if missing:
+            raise InputError(f"{path}: has no attention times of {what}")
     return Profile(meta, rows, str(path))

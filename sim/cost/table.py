@@ -181,16 +181,21 @@ class KernelTable:
             self._say(f"prefill behind more than {grid.longest_earlier:,} tokens")
         known = min(max(earlier, 0.0), grid.longest_earlier)
         us = alone = grid.chunk(size, known)
-        if earlier < 0:  # triangles of several prompts are less than that of one
-            slope = (grid.chunk(size, tokens) - alone) / tokens
+        span = min(size, grid.longest_earlier)
+        if earlier < 0 and span:  # triangles of several prompts are less than that of one
+            slope = (grid.chunk(size, span) - alone) / span
             us = max(us + slope * earlier, LEAST_SHARE * us)
         if tokens > most:
             self._say(f"chunks above {most:,} tokens")
         us += max(pairs - size * (known + size / 2), 0.0) * self._pair_us
         if n:
+            at = min(n, grid.most_decodes_beside)
+            if n > at:
+                self._say(f"more than {at} decoding requests beside a chunk")
             context = min(mean, self._contexts[-1])
-            us += grid.chunk(size, known, n, context) - alone
-            us += n * (mean - context) * self._key_us
+            if at:
+                us += grid.chunk(size, known, at, context) - alone
+            us += (n * mean - at * context) * self._key_us
         return us
 
     # -- all but attention -------------------------------------------------------------------

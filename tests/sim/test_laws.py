@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.driver import run_simulated
 from sim.ahead import serve_ahead
+from sim.driver import run_simulated
 from sim.engine import Effects
 from sim.engine import serve as serve_in_step
 from sim.metrics import compute_metrics
