@@ -65,16 +65,17 @@ def list_profiles(*, json: Annotated[bool, Parameter(negative="")] = False) -> N
     json
         Print JSON instead of a table.
     """
-    from sim.cost.profile import find_profile, shipped_profiles
+    from sim.cost.profile import profile_meta, shipped_profiles
 
-    rows = [find_profile(name).meta for name in shipped_profiles()]
+    rows = [profile_meta(name) for name in shipped_profiles()]
     if json:
         print(dumps(rows, indent=2, allow_nan=False))
         return
     from rich.console import Console
-    from rich.table import Table
+    from rich.table import Column, Table
 
-    table = Table("profile", "gpu", "model", "tp", "source", box=None, header_style="bold")
+    name = Column("profile", no_wrap=True)
+    table = Table(name, "gpu", "model", "tp", "source", box=None, header_style="bold")
     for row in rows:
         table.add_row(*(str(row[key]) for key in ("name", "gpu", "model", "tp", "source")))
     Console().print(table)

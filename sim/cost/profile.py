@@ -36,10 +36,6 @@ class Profile:
         """What `--profile` calls it."""
         return str(self.meta["name"])
 
-    def matches(self, gpu: str, model: str, tp: int) -> bool:
-        """Whether it was measured on this device, for this model and degree."""
-        return bool((self.meta["gpu"], self.meta["model"], self.meta["tp"]) == (gpu, model, tp))
-
 
 def write_profile(profile: Profile, path: Path) -> None:
     """One Parquet file; its metadata says what was measured, on what and by whom."""
@@ -71,7 +67,7 @@ def shipped_profiles() -> list[str]:
 def find_profile(name_or_path: str) -> Profile:
     """The shipped profile of that name, or the file. Raises InputError in one line."""
     if name_or_path in shipped_profiles():
-        return _read(Path(str(files("sim").joinpath(f"profiles/{name_or_path}.parquet"))))
+        return _read(_shipped(name_or_path))
     path = Path(name_or_path)
     if path.is_dir():
         raise InputError(
@@ -86,15 +82,27 @@ def find_profile(name_or_path: str) -> Profile:
 def profile_for(gpu: str, model: str, tp: int) -> Profile | None:
     """The shipped profile of this device, model and degree, if there is one."""
     for name in shipped_profiles():
-        profile = find_profile(name)
-        if profile.matches(gpu, model, tp):
-            return profile
+        meta = profile_meta(name)
+        if (meta["gpu"], meta["model"], meta["tp"]) == (gpu, model, tp):
+            return find_profile(name)
     return None
+
+
+def profile_meta(name: str) -> dict[str, Any]:
+    """What a shipped profile says of itself, without reading its times."""
+    schema = pq.read_schema(_shipped(name))
+    meta: dict[str, Any] = json.loads(schema.metadata[META_KEY])
+    return meta
+
+
+def _shipped(name: str) -> Path:
+    return Path(str(files("sim").joinpath(f"profiles/{name}.parquet")))
 
 
 def _read(path: Path) -> Profile:
     try:
-        table = pq.read_table(path)
+        with pq.ParquetFile(path) as file:  # read_table would load what data sets need
+            table = file.read()
     except (OSError, pa.ArrowException) as error:
         reason = str(error).splitlines()[0]
         raise InputError(f"{path}: {reason}, expected a Parquet file") from None
