@@ -55,22 +55,21 @@ VLLM_0_19 = Engine(
 )
 ENGINES = {engine.name: engine for engine in (DEFAULT, VLLM_0_19)}
 
+OWN = "resolved configuration in the shipped RTX 4090 run's meta.json"
 SOURCES = {
-    "async_scheduling": "vllm/config/scheduler.py (0.19): on by default; stamps of both shipped "
-    "runs show arrivals starting two steps after they are seen",
-    "reserve_whole_prompt": "v1/core/sched/scheduler.py: full_sequence_must_fit; changes the "
-    "RTX 4090 run by 0.2 %",
-    "preempted_first": "v1/core/sched/scheduler.py: waiting.prepend_request",
-    "admit_after_preemption": "v1/core/sched/scheduler.py: `if not preempted_reqs`",
-    "padded_to": "cudagraph_capture_sizes in the RTX 4090 run's own meta.json",
+    "async_scheduling": OWN,
+    "reserve_whole_prompt": f"scheduler_reserve_full_isl, {OWN}",
+    "preempted_first": "vLLM v1/core/sched/scheduler.py: waiting.prepend_request",
+    "admit_after_preemption": "vLLM v1/core/sched/scheduler.py: if not preempted_reqs",
+    "padded_to": f"cudagraph_capture_sizes, {OWN}",
     "whole_tiles": "measured GEMM times rise in stairs of 64 or 128 tokens",
-    "all_reduce": "tensor parallelism, Megatron-LM (2019): two a layer",
+    "all_reduce": "Megatron-LM (2019): two a layer, one for the embedding",
     "length_skew": "off: cancels against kernel_overlap in whole runs (docs/accuracy.md)",
-    "kernel_overlap_s": "0: not measured; 33 µs a layer together with length_skew fits steps",
-    "host_overhead_s": "0: hidden by async scheduling; not identifiable in the shipped runs",
-    "prefix_caching": "v1/core/kv_cache_manager.py; enable_prefix_caching in meta.json",
-    "block_size": "block_size in meta.json",
-    "null_blocks": "v1/core/block_pool.py: null_block",
+    "kernel_overlap_s": "0: not measured (docs/accuracy.md)",
+    "host_overhead_s": "0: hidden by planning ahead; not identifiable in the shipped runs",
+    "prefix_caching": f"enable_prefix_caching, {OWN}",
+    "block_size": OWN,
+    "null_blocks": "vLLM v1/core/block_pool.py: null_block",
 }
 
 

@@ -227,7 +227,7 @@ class Scheduler:
         if self.limits.rules.reserve_whole_prompt:
             return self.manager.can_admit(seq)
         whole = seq.target
-        seq.target = min(whole, budget)  # only the first chunk is asked for
+        seq.target = min(whole, self.manager.found(seq) + budget)  # as far as its first chunk
         fits = self.manager.can_admit(seq)
         seq.target = whole
         return fits

@@ -60,6 +60,7 @@ class KernelTable:
         self._most_sequences = min(line.xs[-1] for line in self._per_sequence)
         self._attention = Grid((row[:4], row[4]) for row in rows["attention"])
         self._contexts = self._attention.decode_contexts
+        self._beyond: dict[str, None] = {}  # in order of appearance
         self._skew: LengthSkew | None = None
         if self.rules.length_skew:
             if not has_skew(profile):
@@ -70,6 +71,8 @@ class KernelTable:
         if tp > 1 and self.rules.all_reduce:
             given = profile.meta.get("all_reduce")
             self._reduce = all_reduce(*given) if given else assumed(device)
+            if not given:
+                self._beyond["all-reduce was not measured: assumed from the link's peak rate"] = None
         self._reduced_bytes = model.hidden_size * model.dtype_bytes  # a token's
         e = Efficiency()
         seconds = device.bandwidth_bytes_per_s * e.bandwidth.value
@@ -84,7 +87,6 @@ class KernelTable:
             *self.rules.constants(),
             *(c._replace(source=f"beyond the profile only; {c.source}") for c in _used(e)),
         )
-        self._beyond: dict[str, None] = {}  # in order of appearance
         self._dense_as = cache(self._dense)
         self._line = cache(self._decode_line)
 
