@@ -72,7 +72,9 @@ class KernelTable:
             given = profile.meta.get("all_reduce")
             self._reduce = all_reduce(*given) if given else assumed(device)
             if not given:
-                self._beyond["all-reduce was not measured: assumed from the link's peak rate"] = None
+                self._beyond["all-reduce was not measured: assumed from the link's peak rate"] = (
+                    None
+                )
         self._reduced_bytes = model.hidden_size * model.dtype_bytes  # a token's
         e = Efficiency()
         seconds = device.bandwidth_bytes_per_s * e.bandwidth.value

@@ -1,7 +1,5 @@
 """Prediction beside measurement: a run compared with itself, and with the two shipped ones."""
 
-import csv
-import json
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +11,7 @@ from sim.measured_log import measured_log
 from sim.prediction import prediction
 from sim.prefixes import prompt_blocks, read_prefixes
 from sim.simulation import Run, execute
+from tests.made_up import write_as_measured
 from workloads.errors import InputError
 
 RTX_4090, RTX_PRO_6000 = "rtx-4090-llama-3.1-8b", "rtx-pro-6000-qwen3-32b"
@@ -23,36 +22,6 @@ def predicted(name: str, *, inferred: bool = False) -> tuple[Measured, Run]:
     prefix = read_prefixes("inferred", measured)[0] if inferred else None
     gpu = "rtx-pro-6000" if name == RTX_PRO_6000 else None
     return measured, execute(prediction(measured, gpu=gpu, prefix=prefix))
-
-
-def write_as_measured(run: Run, folder: Path, meta: dict[str, object]) -> Path:
-    """The simulated run in the files that a benchmark of a real engine leaves."""
-    folder.mkdir()
-    requests = run.log.requests
-    clock = 1000.0
-    with (folder / "requests.jsonl").open("w") as file:
-        for i, arrival in enumerate(requests["arrival_s"].tolist()):
-            row = {
-                "request_id": f"r{i}",
-                "input_toks": int(requests["prompt_tokens"][i]),
-                "output_toks": int(requests["output_tokens"][i]),
-                "arrival_time": 1.7e9 + arrival,
-                "queued_ts": clock + arrival,
-                "scheduled_ts": clock + arrival,
-                "first_token_ts": clock + float(requests["first_token_s"][i]),
-                "last_token_ts": clock + float(requests["finish_s"][i]),
-            }
-            file.write(json.dumps(row) + "\n")
-    line = run.log.timeline
-    whole = np.searchsorted(line["time_s"], np.arange(1, int(run.log.end_s)))
-    used = 100 * (1 - line["free_bytes"] / run.setup.pool.capacity_bytes)
-    with (folder / "timeseries.csv").open("w", newline="") as file:
-        out = csv.writer(file)
-        out.writerow(["t", "running", "waiting", "kv_cache_pct"])
-        for t, at in enumerate(whole.tolist(), 1):
-            out.writerow([t, line["running"][at], line["waiting"][at], used[at]])
-    (folder / "meta.json").write_text(json.dumps(meta))
-    return folder
 
 
 def test_a_run_compared_with_itself_has_no_error(tmp_path: Path) -> None:

@@ -4,6 +4,10 @@ import csv
 import json
 from pathlib import Path
 
+import numpy as np
+
+from sim.simulation import Run
+
 CONFIG = {
     "model_type": "llama",
     "architectures": ["LlamaForCausalLM"],
@@ -35,7 +39,7 @@ def write_model(folder: Path) -> Path:
     return file
 
 
-def write_profile_folder(folder: Path) -> Path:
+def write_profile_folder(folder: Path, slower: float = 1.0) -> Path:
     tables = folder / "tp1"
     tables.mkdir(parents=True)
     (folder / "meta.yaml").write_text("gpu: Imaginary 1\nvllm_version: 0.19.0\n")
@@ -67,5 +71,36 @@ def write_profile_folder(folder: Path) -> Path:
         ("per_sequence", ("layer", "sequences", "time_us"), heads),
     ):
         with (tables / f"{name}.csv").open("w", newline="") as file:
-            csv.writer(file).writerows([header, *rows])
+            csv.writer(file).writerow(header)
+            csv.writer(file).writerows([(*row[:-1], slower * row[-1]) for row in rows])
+    return folder
+
+
+def write_as_measured(run: Run, folder: Path, meta: dict[str, object]) -> Path:
+    """The simulated run in the files that a benchmark of a real engine leaves."""
+    folder.mkdir()
+    requests = run.log.requests
+    clock = 1000.0
+    with (folder / "requests.jsonl").open("w") as file:
+        for i, arrival in enumerate(requests["arrival_s"].tolist()):
+            row = {
+                "request_id": f"r{i}",
+                "input_toks": int(requests["prompt_tokens"][i]),
+                "output_toks": int(requests["output_tokens"][i]),
+                "arrival_time": 1.7e9 + arrival,
+                "queued_ts": clock + arrival,
+                "scheduled_ts": clock + arrival,
+                "first_token_ts": clock + float(requests["first_token_s"][i]),
+                "last_token_ts": clock + float(requests["finish_s"][i]),
+            }
+            file.write(json.dumps(row) + "\n")
+    line = run.log.timeline
+    whole = np.searchsorted(line["time_s"], np.arange(1, int(run.log.end_s)))
+    used = 100 * (1 - line["free_bytes"] / run.setup.pool.capacity_bytes)
+    with (folder / "timeseries.csv").open("w", newline="") as file:
+        out = csv.writer(file)
+        out.writerow(["t", "running", "waiting", "kv_cache_pct"])
+        for t, at in enumerate(whole.tolist(), 1):
+            out.writerow([t, line["running"][at], line["waiting"][at], used[at]])
+    (folder / "meta.json").write_text(json.dumps(meta))
     return folder
