@@ -1,8 +1,8 @@
 """Runs in, one HTML file out: self-contained, offline, the same bytes for the same runs."""
 
 import json
-import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +19,9 @@ from reports.figures.memory_shares import memory_shares
 from reports.figures.time_split import PARTS, time_split
 from reports.latency import end_to_end, time_per_output_token, time_to_first_token
 from reports.load import Run, load_runs, uniquely_labelled
-from reports.verdict import RULE, verdict
+from reports.verdict import RULE, comparable, verdict
+from workloads.errors import InputError
+from workloads.write import replacing
 
 POINTS = 11_000
 """Rows of a time series over all runs together: bounds the file's size, whatever the runs' length.
@@ -44,20 +46,42 @@ class Chart(NamedTuple):
 def write_report(runs: Sequence[Path | Run], out: Path, title: str | None = None) -> Path:
     """Write the report of these runs (loaded ones, or folders as `load_runs` takes them) to `out`.
 
-    The file appears whole or not at all. Raises InputError where a folder can't be read.
+    The file appears whole or not at all. Raises InputError where a folder can't be read or the
+    file can't be written, and for a name that doesn't end in .html: it may be a trace's.
     """
+    check_name(out)
     loaded: list[Run] = []
     for run in runs:
         loaded += [run] if isinstance(run, Run) else load_runs([run])
     page = render(uniquely_labelled(loaded), title)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = out.with_name(f".{out.name}.{os.getpid()}")
-    try:
+    with _parents(out), replacing(out) as unfinished:
         unfinished.write_text(page, encoding="utf-8")
-        unfinished.replace(out)
-    finally:
-        unfinished.unlink(missing_ok=True)
     return out
+
+
+def check_name(out: Path) -> None:
+    """Raise InputError unless it names an HTML file."""
+    if out.suffix.lower() != ".html":
+        raise InputError(f"{out}: expected the name of a file that ends in .html")
+
+
+@contextmanager
+def _parents(out: Path) -> Iterator[None]:
+    """Make the folders above `out` that don't exist; they go again if the block fails."""
+    absent: list[Path] = []
+    try:
+        absent += [folder for folder in out.parents if not folder.exists()]
+        out.parent.mkdir(parents=True, exist_ok=True)
+        yield
+    except BaseException as error:
+        for folder in absent:  # the deepest first
+            with suppress(OSError):
+                folder.rmdir()
+        if isinstance(error, OSError):
+            blocked = isinstance(error, FileExistsError)  # mkdir's word for a file in its way
+            reason = "Not a directory" if blocked else error.strerror or error
+            raise InputError(f"{out}: cannot be written: {reason}") from None
+        raise
 
 
 def render(runs: Sequence[Run], title: str | None = None) -> str:
@@ -70,7 +94,7 @@ def render(runs: Sequence[Run], title: str | None = None) -> str:
         lstrip_blocks=True,
     )
     page = environment.get_template("report.html.j2").render(
-        title=title or f"KV-cache policies on {runs[0].info.trace.name}",
+        title=title or sections.title(runs),
         runs=runs,
         strokes=[theme.stroke(i) for i in range(len(runs))],
         dashes=theme.SVG_DASHES,
@@ -80,10 +104,10 @@ def render(runs: Sequence[Run], title: str | None = None) -> str:
         rule=RULE,
         facts=sections.shared(runs, sections.facts),
         differing=sections.differing(runs),
-        table=compare.rows([run.info.metrics for run in runs]),
+        table=compare.rows([run.info.metrics for run in runs], comparable=comparable(runs)),
         charts={chart.id: chart for chart in _charts(runs)},
         ledgers=sections.shared(runs, sections.ledger),
-        refused=sections.shared(runs, sections.refused),
+        refused=sections.refused(runs),
         costs=sections.shared(runs, sections.constants),
         traces=sections.shared(runs, sections.provenance),
         versions=sections.shared(runs, sections.versions),

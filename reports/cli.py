@@ -22,16 +22,18 @@ def report(
     dirs
         Run folders, or folders of them, as `kvtwin simulate -o` writes them.
     output
-        File to write; `report.html` in the first of the folders if not given.
+        File to write, ending in .html; `report.html` in the first of the folders if not given.
     title
-        Heading of the report; names the trace if not given.
+        Heading of the report; names the trace or traces if not given.
     json
         Print {"report": path, "runs": [names]} instead of the path.
     """
     # Here, so that mounting the command and printing its help need no plotly.
-    from reports.build import write_report
+    from reports.build import check_name, write_report
     from reports.load import load_runs
 
+    if output is not None:
+        check_name(output)  # a typing slip needn't wait for the runs to load
     runs = load_runs(dirs)
     written = write_report(runs, output or dirs[0] / "report.html", title)
     if json:

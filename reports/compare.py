@@ -78,8 +78,11 @@ class Row(NamedTuple):
     headline: bool
 
 
-def rows(runs: Sequence[Sequence[MetricLike]]) -> dict[str, list[Row]]:
-    """Rows by group, in the producer's order within a group. A run that lacks a metric has null."""
+def rows(runs: Sequence[Sequence[MetricLike]], *, comparable: bool = True) -> dict[str, list[Row]]:
+    """Rows by group, in the producer's order within a group. A run that lacks a metric has null.
+
+    Nothing is best among runs that aren't `comparable`.
+    """
     tables = [{metric.name: metric for metric in metrics} for metrics in runs]
     definitions = {name: m for table in reversed(tables) for name, m in table.items()}
     order = dict.fromkeys(name for table in tables for name in table)
@@ -95,7 +98,7 @@ def rows(runs: Sequence[Sequence[MetricLike]]) -> dict[str, list[Row]]:
                 definition.unit,
                 definition.formula,
                 values,
-                _best(name, values, served),
+                _best(name, values, served) if comparable else (False,) * len(values),
                 name in HEADLINE,
             )
         )

@@ -55,13 +55,20 @@ class Run:
 
 
 def load_runs(paths: Iterable[Path]) -> list[Run]:
-    """The runs in these folders, each a run folder or a folder of run folders (sorted by name).
+    """The runs in these folders, each a run folder or a folder of run folders.
+
+    Runs of one folder are in the order of the command that made them, else by name.
 
     Raises InputError where a folder holds no run, or a run's file is missing, corrupt or of
     another version.
     """
-    folders = [folder for path in paths for folder in _run_folders(Path(path))]
-    return uniquely_labelled([_load(folder) for folder in folders])
+    found = (map(_load, _run_folders(Path(path))) for path in paths)
+    return uniquely_labelled([run for runs in found for run in sorted(runs, key=_position)])
+
+
+def _position(run: Run) -> tuple[bool, int]:
+    """Runs that don't say where they stand keep their places, after those that do."""
+    return run.info.order is None, run.info.order or 0
 
 
 def _run_folders(path: Path) -> list[Path]:

@@ -108,4 +108,5 @@ class RunInfo(Part):
     pool: PoolInfo
     cost: Cost
     seed: int | None = None
+    order: int | None = None  # position among the runs of one command
     metrics: tuple[Metric, ...]

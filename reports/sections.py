@@ -6,9 +6,11 @@ Runs of one simulation share most of it, so equal parts are shown once, with the
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from reports.load import Run
 from reports.run_json import LedgerLine, Metric
-from reports.text import counted, gib, number, power
+from reports.text import counted, gib, listed, number, power, rate
 
 SHOWN_REFUSED = 10
 
@@ -53,18 +55,33 @@ def ledger(run: Run) -> tuple[LedgerRow, ...]:
 
 
 class Refused(NamedTuple):
-    """Requests that could never be served, the first of them by name."""
+    """Requests that some runs could never serve: how many by which runs, the first by name."""
 
-    requests: int
-    of: int
+    counts: list[Shared]  # of (refused, of)
     first: tuple[tuple[int, str, int, int], ...]  # id, arrival (s), prompt, output tokens
+    more: bool
 
 
-def refused(run: Run) -> Refused:
-    """The run's refused requests. Policies often refuse the same: too long for the engine."""
+def refused(runs: Sequence[Run]) -> list[Refused]:
+    """Refused requests by their first ones, which policies often share: too long for the engine."""
+    groups: dict[Any, list[Run]] = {}
+    for run in runs:
+        if run.count("refused"):
+            groups.setdefault(_first_refused(run), []).append(run)
+    found = []
+    for first, refusing in groups.items():
+        counts = shared(refusing, lambda run: (run.count("refused"), len(run.requests["status"])))
+        more = any(count.part[0] > len(first) for count in counts)
+        everyone = len(refusing) == len(runs)
+        counts = [count._replace(everyone=count.everyone and everyone) for count in counts]
+        found.append(Refused(counts, first, more))
+    return found
+
+
+def _first_refused(run: Run) -> tuple[tuple[int, str, int, int], ...]:
     table = run.requests
     rows = (table["status"] == "refused").nonzero()[0]
-    first = tuple(
+    return tuple(
         (
             int(table["request_id"][row]),
             f"{table['arrival_s'][row]:,.3f}",
@@ -73,7 +90,6 @@ def refused(run: Run) -> Refused:
         )
         for row in rows[:SHOWN_REFUSED]
     )
-    return Refused(len(rows), len(table["status"]), first)
 
 
 def facts(run: Run) -> tuple[tuple[str, str], ...]:
@@ -87,15 +103,15 @@ def facts(run: Run) -> tuple[tuple[str, str], ...]:
     device = [
         info.device.name,
         gib(info.device.memory_bytes),
-        power(info.device.bandwidth_bytes_per_s, "B/s"),
-        power(info.device.flops_per_s, "FLOP/s"),
+        rate(info.device.bandwidth_bytes_per_s, "B/s"),
+        rate(info.device.flops_per_s, "FLOP/s"),
     ]
     budget = [
         gib(info.pool.capacity_bytes),
         f"{info.pool.token_bytes:,} B a token",
         f"contexts up to {info.pool.max_len:,} tokens",
     ]
-    trace = [info.trace.name, counted(info.trace.rows, "request")]
+    trace = [info.trace.name, counted(info.trace.rows, "request"), *_arrivals(run)]
     if sum(info.trace.dropped.values()):
         trace.append(counted(sum(info.trace.dropped.values()), "row") + " dropped")
     return (
@@ -103,18 +119,53 @@ def facts(run: Run) -> tuple[tuple[str, str], ...]:
         ("Model", " · ".join(model)),
         ("Device", " · ".join(device)),
         ("KV budget", " · ".join(budget)),
-        ("Limits", " · ".join(f"{name} {_plain(value)}" for name, value in info.limits.items())),
+        ("Limits", " · ".join(_limit(name, value) for name, value in info.limits.items())),
     )
 
 
-def _plain(value: object) -> str:
-    return f"{value:,}" if isinstance(value, int) else str(value)
+LIMITS = {
+    "max_num_seqs": "at most {} requests at once",
+    "max_num_batched_tokens": "at most {} tokens a step",
+    "max_model_len": "contexts up to {} tokens",
+    "batching": "{} batching",
+}
+
+
+def _limit(name: str, value: object) -> str:
+    """A limit in words; one from the future by its own name."""
+    shown = f"{value:,}" if isinstance(value, int) else str(value)
+    return LIMITS.get(name, name.replace("_", " ") + " {}").format(shown)
+
+
+def _arrivals(run: Run) -> list[str]:
+    """The mean rate: requests over the span of their arrivals, as `traces describe` has it."""
+    arrival = run.requests["arrival_s"]
+    span_s = float(arrival[-1] - arrival[0]) if len(arrival) else 0.0
+    return [f"{len(arrival) / span_s:,.4g} requests/s"] if span_s > 0 else []
+
+
+def one_trace(runs: Sequence[Run]) -> bool:
+    """Whether all runs replay the same requests at the same times, whatever the trace is called."""
+    first = runs[0].requests
+    return all(
+        len(run.requests[name]) == len(first[name]) and np.allclose(run.requests[name], first[name])
+        for run in runs[1:]
+        for name in ("arrival_s", "prompt_tokens", "output_tokens")
+    )
+
+
+def title(runs: Sequence[Run]) -> str:
+    """The heading: the trace, or all of them where there are several."""
+    names = list(dict.fromkeys(run.info.trace.name for run in runs))
+    return f"KV-cache policies on {listed(names) if len(names) < 4 else f'{len(names)} traces'}"
 
 
 def differing(runs: Sequence[Run]) -> list[str]:
     """What makes runs incomparable: names of setup facts in which they differ."""
     names = [name for name, _ in facts(runs[0])]
-    return [name for i, name in enumerate(names) if len({facts(run)[i] for run in runs}) > 1]
+    unequal = {name for i, name in enumerate(names) if len({facts(run)[i] for run in runs}) > 1}
+    unequal = unequal - {"Trace"} if one_trace(runs) else unequal | {"Trace"}
+    return [name for name in names if name in unequal]
 
 
 def definitions(runs: Sequence[Run]) -> list[Metric]:

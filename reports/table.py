@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from reports.compare import MetricLike, rows
-from reports.text import number, shown_unit
+from reports.text import column
 
 TERMINAL = (
     "finished",
@@ -62,16 +62,18 @@ def summary_table(
     ]
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
     table.add_column("policy", no_wrap=True)
-    for row in shown:
-        unit = shown_unit(row.unit).replace("requests", "")  # wider than any count of them
+    columns = [column(row.values, row.unit) for row in shown]
+    for row, (shown_in, _) in zip(shown, columns, strict=True):
+        unit = shown_in.replace("requests", "")  # wider than any count of them
         heading = "\n".join([*row.label.split(), *filter(None, [unit])])
         table.add_column(heading, justify="right", no_wrap=True, vertical="bottom")
     for i, label in enumerate(runs):
         # A spec breaks after its name and its commas, or long ones would squeeze the numbers.
         cells = [label.replace(":", ":\n  ").replace(",", ",\n  ")]
-        for row in shown:
-            cell = number(row.values[i], row.unit)
-            cells.append(f"[bold green]{cell}[/]" if row.best[i] else cell)
+        cells += [
+            f"[bold green]{texts[i]}[/]" if row.best[i] else texts[i]
+            for row, (_, texts) in zip(shown, columns, strict=True)
+        ]
         table.add_row(*cells)
     return table
 

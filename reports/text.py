@@ -1,6 +1,13 @@
-"""Numbers as people read them. Bytes are binary (GiB), always; nothing here says GB."""
+"""Numbers as people read them: memory in GiB, rates as datasheets have them (GB/s)."""
+
+from collections.abc import Sequence
 
 GIB = 2**30
+
+LONG_MS = 10_000
+"""Times from here on are easier to read in seconds."""
+
+RATES = {"B/s": ("GB/s", 1e9), "FLOP/s": ("TFLOP/s", 1e12)}
 
 
 def number(value: float | None, unit: str = "") -> str:
@@ -27,6 +34,14 @@ def shown_unit(unit: str) -> str:
     return "GiB" if unit == "bytes" else unit
 
 
+def column(values: Sequence[float | None], unit: str) -> tuple[str, list[str]]:
+    """The unit that these values are shown in together, and each of them in it."""
+    known = [value for value in values if value is not None]
+    if unit == "ms" and known and min(known) >= LONG_MS:
+        return "s", [number(None if v is None else v / 1000, "s") for v in values]
+    return shown_unit(unit), [number(value, unit) for value in values]
+
+
 def gib(value: float) -> str:
     """Bytes as GiB with unit; small ones as MiB or KiB."""
     size = abs(value)
@@ -37,12 +52,20 @@ def gib(value: float) -> str:
 
 
 def power(value: float, unit: str) -> str:
-    """A rate such as 2.04 × 10^12 B/s: decimal prefixes would sit beside binary ones."""
+    """A number of any size, such as 2.04 × 10^12 tokens."""
     if value == 0:
         return f"0 {unit}"
     mantissa, exponent = f"{value:.2e}".split("e")
     digits = str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
     return f"{float(mantissa):g} × 10{digits} {unit}"
+
+
+def rate(value: float, unit: str) -> str:
+    """A device's rate as its datasheet has it: 1,555 GB/s, 989.4 TFLOP/s."""
+    shown, scale = RATES[unit]
+    return (
+        f"{round(value / scale, 1):,.{0 if round(value / scale, 1).is_integer() else 1}f} {shown}"
+    )
 
 
 def listed(words: list[str]) -> str:

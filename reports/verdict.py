@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from reports.load import Run
+from reports.sections import one_trace
 from reports.text import counted, gib, listed, number
 from reports.theme import USES, WASTE
 
@@ -43,6 +44,9 @@ def verdict(runs: Sequence[Run]) -> Verdict:
             (),
             None,
         )
+    if unlike := _unlike(runs):
+        outcomes = tuple(f"{run.label}: {_outcome(run)}." for run in runs)
+        return Verdict("mixed", f"different {unlike}", UNLIKE[unlike], outcomes, None)
     best = min(runs, key=_rank)
     if not any(_served(run) for run in runs):
         return _none_served(runs)
@@ -60,6 +64,24 @@ def verdict(runs: Sequence[Run]) -> Verdict:
         *_waste(runs, best),
     )
     return Verdict(tone, status, f"{best.label} fits best.", details, best.label)
+
+
+UNLIKE = {
+    "traces": "These runs replay different traces, so no winner is named.",
+    "models": "These runs serve different models, so no winner is named.",
+}
+"""What makes counts and times no measure of a policy."""
+
+
+def comparable(runs: Sequence[Run]) -> bool:
+    """Whether the runs' numbers can be held against each other."""
+    return _unlike(runs) is None
+
+
+def _unlike(runs: Sequence[Run]) -> str | None:
+    if not one_trace(runs):
+        return "traces"
+    return "models" if len({run.info.model.name for run in runs}) > 1 else None
 
 
 def _rank(run: Run) -> tuple[bool, int, float]:
@@ -92,10 +114,14 @@ def _none_served(runs: Sequence[Run]) -> Verdict:
     if any(other.count("unfinished") for other in runs):
         text = f"None of {total} was served before the run ended."
         return Verdict("failed", "no request served", text, (), None)
+    budgets = {gib(run.info.pool.capacity_bytes) for run in runs}
+    longest = {f"{run.info.pool.max_len:,}" for run in runs}
+    whose = "the policy's" if len(runs) == 1 else "any policy's"
     text = (
-        f"Every one of {total} was refused: none can ever fit the KV budget of "
-        f"{gib(run.info.pool.capacity_bytes)} and the longest context of "
-        f"{run.info.pool.max_len:,} tokens."
+        f"Every one of {total} was refused: even the shortest prompt, of "
+        f"{counted(int(run.requests['prompt_tokens'].min()), 'token')}, leaves no room for an "
+        f"answer within {whose} own options, the KV budget of {' or '.join(sorted(budgets))} and "
+        f"the longest context of {' or '.join(sorted(longest))} tokens."
     )
     return Verdict("failed", "all requests refused", text, (), None)
 

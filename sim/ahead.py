@@ -83,8 +83,8 @@ def _take_off(scheduler: Scheduler, plan: StepPlan, steps: int) -> Flight:
 
 def _continues(plan: StepPlan, following: StepPlan) -> bool:
     """Whether the following plan is the same batch, a token longer each."""
-    changed = plan.chunks or following.chunks or following.preempted or following.finished
-    return not changed and (
+    changed = plan.chunks or following.chunks or following.finished
+    return not (changed or plan.preempted or following.preempted) and (
         following.decodes,
         following.context_tokens,
         following.read_bytes,

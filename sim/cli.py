@@ -48,6 +48,10 @@ published.command(
 )
 app.command(published)
 
+advice = App(name="advise", help="Weigh a choice on your own trace.")
+advice.command("sim.advise_cli:block_size", name="block-size", help="Recommend a block size.")
+app.command(advice)
+
 
 def main() -> None:
     """Run the command line. The user's mistakes take one line and exit code 2."""

@@ -7,7 +7,7 @@ back what the clock says, so prediction and measurement make their decisions her
 from collections.abc import Generator, Iterator
 from itertools import pairwise
 
-from sim.plan import Done, Execute, Sleep
+from sim.plan import Done, Execute, Sleep, from_fields
 from sim.record import Recorder
 from sim.scheduler import Scheduler
 from sim.sequence import Sequence
@@ -15,6 +15,8 @@ from workloads.schema import PrefixBlocks, Trace
 
 AS_PER_NS = 10**9
 NEVER = 2**127  # later than any clock will say
+
+make_execute = from_fields(Execute)
 
 Effects = Generator[Execute | Sleep, Done, None]
 
@@ -29,6 +31,7 @@ def serve(
     """
     arrivals = Arrivals(trace)
     schedule, advance, complete = scheduler.schedule, scheduler.advance, scheduler.complete
+    stepped, completed = recorder.stepped, recorder.completed
     takes_arrivals = scheduler.takes_arrivals
     now = 0
     arrivals.receive(now, scheduler, recorder)
@@ -48,14 +51,15 @@ def serve(
             until = arrivals.next_as
         if horizon_as is not None and horizon_as < until:
             until = horizon_as
-        done = yield Execute(plan, until)
-        advance(done.steps)
-        arrivals.receive(done.now_as, scheduler, recorder)
-        recorder.stepped(now, plan, done, scheduler)
-        now = done.now_as
+        done = yield make_execute((plan, until))
+        end, steps, _, _ = done
+        advance(steps)
+        arrivals.receive(end, scheduler, recorder)
+        stepped(now, plan, done, scheduler)
+        now = end
         first, finished = complete(plan)
         if first or finished:
-            recorder.completed(now, first, finished)
+            completed(now, first, finished)
     recorder.ended(now, scheduler)
 
 

@@ -131,11 +131,15 @@ def device_called(reported: str) -> Device | None:
 
 def _custom(name: str, numbers: str) -> Device:
     given = {"host": PCIE_4, "peer": PCIE_4}
+    seen: set[str] = set()
     for part in numbers.split(","):
         key, equals, value = part.partition("=")
         if key not in CUSTOM_UNITS or not equals:
             known = ", ".join(CUSTOM_UNITS)
             raise InputError(f"--gpu {name}: {part!r}, expected number=value of {known}")
+        if key in seen:
+            raise InputError(f"--gpu {name}: {key} is given twice")
+        seen.add(key)
         given[key] = parse_quantity(value, CUSTOM_UNITS[key], f"--gpu {name}: {key}")
         if given[key] == 0:
             raise InputError(f"--gpu {name}: {part}, expected more than 0")

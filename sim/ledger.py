@@ -101,7 +101,9 @@ def kv_budget(
             raise InputError(f"{option} {size} B: expected at least {least}")
     _check_division(model, tp)
     taken = _taken(model, tp, activation_reserve_bytes, max_num_batched_tokens, max_num_seqs)
-    taken.append(Line("context", context_bytes, "CUDA context and workspaces, CUDA graphs apart"))
+    taken.append(
+        Line("CUDA context", context_bytes, "CUDA context and workspaces, CUDA graphs apart")
+    )
     total = device.memory_bytes
     held = sum(line.size_bytes for line in taken)
     left = total - held

@@ -37,6 +37,7 @@ def measured_log(measured: Measured, capacity_bytes: int) -> Log:
         "preemptions": zeros,
         "recomputed_tokens": zeros,
         "cached_tokens": zeros,
+        "swapped_bytes": zeros,
     }
     steps: dict[str, Column] = {name: np.empty(0) for name in STEP_TIMES}
     steps |= {name: np.empty(0, dtype=np.int64) for name in STEP_COUNTS}

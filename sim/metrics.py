@@ -202,11 +202,25 @@ def _batch(log: Log) -> list[Metric]:
             int(requests["preemptions"].sum()),
         ),
         Metric(
+            "preempted_requests",
+            "Victims",
+            "requests",
+            "requests preempted at least once",
+            int((requests["preemptions"] > 0).sum()),
+        ),
+        Metric(
             "recomputed_tokens",
             "Recomputed",
             "tokens",
             "KV of tokens lost to preemption, to be computed again",
             int(requests["recomputed_tokens"].sum()),
+        ),
+        Metric(
+            "swapped_bytes",
+            "Swapped",
+            "bytes",
+            "KV moved to the host and back by preemption, per GPU",
+            int(requests["swapped_bytes"].sum()),
         ),
     ]
     for name in ("running", "waiting"):
@@ -293,6 +307,14 @@ def _memory(log: Log, capacity: int) -> list[Metric]:
             "%",
             "live ÷ (live + reserved + internal + metadata); mean over samples while requests run",
             _mean(100 * t["live_bytes"][busy][taken] / used[taken]),
+        ),
+        Metric(
+            "kv_cache_usage_perc",
+            "KV used",
+            "%",
+            "(live + reserved + internal + metadata) ÷ KV budget; mean over samples while requests "
+            "run. Slot use is KV live, block use this",
+            _mean(100 * used / capacity),
         ),
         Metric(
             "kv_used_peak_bytes",

@@ -2,6 +2,7 @@
 
 from array import array
 from math import nan
+from struct import Struct
 from typing import NamedTuple
 
 import numpy as np
@@ -29,9 +30,13 @@ STEP_COUNTS = (
     "waiting",
     "admitted",
     "preempted",
+    "swap_out_bytes",
+    "swap_in_bytes",
     *(f"{name}_bytes" for name in MEMORY),
     "cached_bytes",  # part of the free ones
 )
+pack_event = Struct(f"<{len(STEP_TIMES)}d{len(STEP_COUNTS)}q").pack
+"""An event as bytes: packing them takes half the time of extending an array by them."""
 SAMPLE_COUNTS = ("running", "waiting", *(f"{name}_bytes" for name in MEMORY), "cached_bytes")
 
 Column = NDArray[np.float64] | NDArray[np.int64]
@@ -68,63 +73,66 @@ class Recorder:
         self._preemptions = array("q", [0]) * requests
         self._recomputed = array("q", [0]) * requests
         self._cached = array("q", [0]) * requests
-        self._step_times = array("d")
-        self._step_counts = array("q")
+        self._swapped = array("q", [0]) * requests
+        self._events = bytearray()
         self._sample_times = array("d")
         self._sample_counts = array("q")
         self._preempted_s: dict[int, float] = {}
         self._resume_gaps = array("d")
         self._end_s = 0.0
+        self._now_as, self._now_s = 0, 0.0  # the end of the latest event
 
     def refused(self, index: int) -> None:
         self._status[index] = REFUSED
 
     def stepped(self, start_as: int, plan: StepPlan, done: Done, scheduler: Scheduler) -> None:
         """One or more steps ended. Memory is as in the last one, the queue as after it."""
-        start_s = start_as / AS_PER_S
-        end_s = done.now_as / AS_PER_S
-        for index in plan.admitted:
+        now_as, steps, first_as, growth_as = done
+        # fmt: off
+        (step, _, decodes, context, read_bytes, _, prefilled,
+         chunks, admitted, preempted, _, swap_out, swap_in, _) = plan
+        # fmt: on
+        start_s = self._now_s if start_as == self._now_as else start_as / AS_PER_S
+        end_s = self._now_s = now_as / AS_PER_S
+        self._now_as = now_as
+        for index in admitted:
             if self._scheduled[index] != self._scheduled[index]:  # not resumed after a preemption
                 self._scheduled[index] = start_s
-        for index in plan.preempted:
+        for index in preempted:
             if self._first[index] == self._first[index]:  # it had streamed tokens
                 self._preempted_s.setdefault(index, start_s)
         if self._preempted_s:
-            for chunk in plan.chunks:
+            for chunk in chunks:
                 if chunk.last and chunk.request in self._preempted_s:
                     self._resume_gaps.append(end_s - self._preempted_s.pop(chunk.request))
-        self._step_times.extend(
-            (
-                start_s,
-                end_s,
-                done.first_as / AS_PER_S,
-                done.growth_as / AS_PER_S,
-            )
-        )
-        self._step_counts.extend(
-            (
-                plan.step,
-                done.steps,
-                plan.decodes,
-                plan.context_tokens,
-                plan.read_bytes,
-                plan.prefill_tokens,
-                len(scheduler.running),
-                len(scheduler.waiting),
-                len(plan.admitted),
-                len(plan.preempted),
-                *scheduler.manager.memory(),
-                scheduler.manager.cached_bytes(),
-            )
+        self._events += pack_event(
+            start_s,
+            end_s,
+            first_as / AS_PER_S,
+            growth_as / AS_PER_S,
+            step,
+            steps,
+            decodes,
+            context,
+            read_bytes,
+            prefilled,
+            len(scheduler.running),
+            len(scheduler.waiting),
+            len(admitted),
+            len(preempted),
+            swap_out,
+            swap_in,
+            *scheduler.manager.memory(),
+            scheduler.manager.cached_bytes(),
         )
 
     def completed(self, now_as: int, first: list[Sequence], finished: list[Sequence]) -> None:
-        now_s = now_as / AS_PER_S
+        now_s = self._now_s if now_as == self._now_as else now_as / AS_PER_S
         for seq in first:
             self._first[seq.index] = now_s
         for seq in finished:
             self._finish[seq.index] = now_s
-            self._left(seq, seq.generated)
+            self._left(seq, seq.generated, FINISHED)
 
     def sample(self, now_as: int, scheduler: Scheduler) -> None:
         self.next_sample_as = (now_as // self._interval_as + 1) * self._interval_as
@@ -146,41 +154,52 @@ class Recorder:
             decoded = tick - seq.joined_tick if seq.joined_tick >= 0 else 0
             self._left(seq, seq.generated + decoded, UNFINISHED)
 
-    def _left(self, seq: Sequence, generated: int, status: int = FINISHED) -> None:
+    def _left(self, seq: Sequence, generated: int, status: int) -> None:
         index = seq.index
-        if status == FINISHED and generated < self._trace.output_tokens[index]:
-            status = TRUNCATED
         self._status[index] = status
         self._generated[index] = generated
-        self._preemptions[index] = seq.preemptions
-        self._recomputed[index] = seq.recomputed
-        self._cached[index] = seq.cached
+        if seq.preemptions:
+            self._preemptions[index] = seq.preemptions
+            self._recomputed[index] = seq.recomputed
+            self._swapped[index] = seq.swapped_bytes
+        if seq.cached:
+            self._cached[index] = seq.cached
 
     def log(self) -> Log:
         """The tables, once the run has ended."""
         trace = self._trace
+        status, generated = np.asarray(self._status), np.asarray(self._generated)
+        cut = (status == FINISHED) & (generated < trace.output_tokens)
         requests: dict[str, Column] = {
             "request_id": np.arange(len(trace), dtype=np.int64),
             "arrival_s": trace.arrival_s,
             "prompt_tokens": trace.prompt_tokens,
             "output_tokens": trace.output_tokens,
-            "status": np.asarray(self._status),
+            "status": np.where(cut, TRUNCATED, status),
             "first_scheduled_s": np.asarray(self._scheduled),
             "first_token_s": np.asarray(self._first),
             "finish_s": np.asarray(self._finish),
-            "generated_tokens": np.asarray(self._generated),
+            "generated_tokens": generated,
             "preemptions": np.asarray(self._preemptions),
             "recomputed_tokens": np.asarray(self._recomputed),
             "cached_tokens": np.asarray(self._cached),
+            "swapped_bytes": np.asarray(self._swapped),
         }
         return Log(
             requests,
-            _columns(STEP_TIMES, self._step_times) | _columns(STEP_COUNTS, self._step_counts),
+            _event_columns(self._events),
             _columns(("time_s",), self._sample_times)
             | _columns(SAMPLE_COUNTS, self._sample_counts),
             np.asarray(self._resume_gaps),
             self._end_s,
         )
+
+
+def _event_columns(events: bytearray) -> dict[str, Column]:
+    """Packed events as one contiguous column a name."""
+    fields = [(name, "<f8") for name in STEP_TIMES] + [(name, "<i8") for name in STEP_COUNTS]
+    table = np.frombuffer(events, dtype=fields)
+    return {name: np.ascontiguousarray(table[name]) for name in (*STEP_TIMES, *STEP_COUNTS)}
 
 
 def _columns(names: tuple[str, ...], rows: "array[float] | array[int]") -> dict[str, Column]:

@@ -3,7 +3,7 @@
 `Scheduler` follows vLLM V1 (v1/core/sched/scheduler.py): one budget of tokens a step, spent first
 on running requests in order of admission and then on waiting ones, first come first served; a
 prompt that does not fit whole is not begun; where growth lacks memory the request admitted last
-gives up its memory, goes to the head of the queue and is computed again.
+gives up its memory, goes to the head of the queue and is computed again (or see `Pressure`).
 """
 
 from collections import deque
@@ -11,11 +11,15 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Literal
 
-from sim.plan import Chunk, StepPlan
+from sim.plan import Chunk, StepPlan, from_fields
 from sim.policy.base import Manager
+from sim.pressure import HostSwap, Pressure
 from sim.rules import Rules
 from sim.sequence import Sequence
 from workloads.errors import InputError
+
+make_chunk = from_fields(Chunk)
+make_plan = from_fields(StepPlan)
 
 Batching = Literal["continuous", "static"]
 
@@ -32,6 +36,7 @@ class Limits:
     max_num_batched_tokens: int = 2048
     max_model_len: int = 4096
     batching: Batching = "continuous"
+    pressure: Pressure = field(default_factory=Pressure)
     rules: Rules = field(default_factory=Rules)
 
     def __post_init__(self) -> None:
@@ -55,29 +60,35 @@ class Scheduler:
     def __init__(self, manager: Manager, limits: Limits) -> None:
         self.manager = manager
         self.limits = limits
+        self._rules = limits.rules
+        self._static = limits.batching == "static"
+        self._max_num_seqs = limits.max_num_seqs
+        self._max_num_batched_tokens = limits.max_num_batched_tokens
         self.longest_total = min(limits.max_model_len, manager.longest() + 1)
         """Prompt + output tokens of the longest request that can ever be served."""
         self.waiting: deque[Sequence] = deque()
         self.running: dict[int, Sequence] = {}  # in order of admission
         self.prefilling: list[Sequence] = []
         self.held: list[Sequence] = []  # static batching: finished, memory still taken
+        self.swap = HostSwap(limits.pressure.swap_space_bytes)
         self.steps = 0
         self._admissions = 0
         self._finishing: list[tuple[int, int, Sequence]] = []  # (tick, admission, sequence)
         self._finished: list[int] = []
-        self._longest: list[tuple[int, int, Sequence]] = []  # (-(stored - joined tick), as above)
+        self._longest: list[tuple[int, int, Sequence]] = []  # (joined tick - stored, as above)
         self.leaving: list[Sequence] = []  # of the held, those that left early
         self.departing: list[Sequence] = []  # planned ahead: their last token is being computed
 
     def servable(self, prompt: int, output: int) -> int:
         """Output tokens that such a request will get; 0 if it can never be served."""
-        return max(0, min(output, self.longest_total - prompt))
+        room = self.longest_total - prompt
+        return output if output <= room else max(0, room)
 
     def takes_arrivals(self) -> bool:
         """Whether a request that arrived now might be admitted in the next step."""
-        if self.limits.batching == "static":
+        if self._static:
             return not self.running
-        return not self.waiting and len(self.running) < self.limits.max_num_seqs
+        return not self.waiting and len(self.running) < self._max_num_seqs
 
     def inside(self) -> list[Sequence]:
         """Every request that has arrived, was not refused, and has not been reported finished."""
@@ -87,43 +98,50 @@ class Scheduler:
     def schedule(self) -> StepPlan | None:
         """Decide the next step and take its memory; None where nothing waits or runs."""
         manager = self.manager
-        preempted = self._make_room()
+        preempted: list[int] = []
+        if manager.decoding and not manager.growable(1):
+            self._make_room(preempted)
         if manager.decoding:
             manager.grow(1)
-        budget = self.limits.max_num_batched_tokens - manager.decoding
+        budget = self._max_num_batched_tokens - manager.decoding
         chunks: list[Chunk] = []
-        for seq in tuple(self.prefilling):
-            if manager.can_extend(seq, min(seq.target - seq.stored, budget)):
-                budget -= self._prefill(seq, budget, chunks)
-            else:  # it was admitted last, so it is the one to go
-                preempted.append(self._preempt())
-        admitted: tuple[int, ...] = ()
-        may_admit = self.limits.rules.admit_after_preemption or not (preempted and self.running)
-        if self.waiting and may_admit:
-            admitted = self._admit(budget, chunks)
+        prefill_tokens = 0
+        if self.prefilling:
+            prefill_tokens = self._extend(budget, chunks, preempted)
+        admitted: list[int] = []
+        if self.waiting and (
+            not (preempted and self.running) or self._rules.admit_after_preemption
+        ):
+            prefill_tokens += self._admit(budget - prefill_tokens, chunks, admitted)
         if not (manager.decoding or chunks):
             return None
         max_steps = 1
         # After a preemption admission is asked again next step; who left early is reported then.
         if not (chunks or preempted or self.leaving):
-            max_steps += manager.growable(self._next_finish() - manager.tick)
+            tick, admission, seq = self._finishing[0]
+            if seq.admission != admission or seq.joined_tick < 0:
+                tick = self._next_finish()
+            max_steps += manager.growable(tick - manager.tick)
         read_bytes, growth = manager.reads()
-        plan = StepPlan(
-            self.steps,
-            max_steps,
-            manager.decoding,
-            manager.context,
-            read_bytes,
-            growth,
-            sum([chunk.tokens for chunk in chunks]) if chunks else 0,
-            tuple(chunks),
-            admitted,
-            tuple(preempted),
-            tuple(self._finished),
-            self._longest_context(),
+        finished = self._finished
+        plan = make_plan(
+            (
+                self.steps,
+                max_steps,
+                manager.decoding,
+                manager.context,
+                read_bytes,
+                growth,
+                prefill_tokens,
+                tuple(chunks),
+                tuple(admitted),
+                tuple(preempted),
+                tuple(finished),
+                *self.swap.traffic(),
+                self._longest_context(),
+            )
         )
-        if self._finished:
-            self._finished = []
+        finished.clear()
         return plan
 
     def advance(self, steps: int) -> None:
@@ -135,10 +153,12 @@ class Scheduler:
     def complete(self, plan: StepPlan) -> tuple[list[Sequence], list[Sequence]]:
         """The plan has run: who got a first token, and who finished and left."""
         first: list[Sequence] = []
-        finished, self.leaving = self.leaving, []
-        for chunk in plan.chunks:
-            if chunk.last:
-                seq = self.running[chunk.request]
+        finished: list[Sequence] = []
+        if self.leaving:
+            finished, self.leaving = self.leaving, []
+        for request, _, _, last in plan.chunks:
+            if last:
+                seq = self.running[request]
                 self.prefilling.remove(seq)
                 if not seq.generated:
                     first.append(seq)
@@ -165,18 +185,26 @@ class Scheduler:
 
     # -- steps of the above ------------------------------------------------------------------
 
-    def _make_room(self) -> list[int]:
-        """Preempt from the back until the decoding batch can grow by a token each."""
-        preempted: list[int] = []
+    def _make_room(self, preempted: list[int]) -> None:
+        """Preempt until the decoding batch can grow by a token each."""
         while self.manager.decoding and not self.manager.growable(1):
             if self.held:  # whoever is done already goes before anyone is interrupted
                 self._leave(self.held.pop(), self.leaving)
             else:
-                preempted.append(self._preempt())
-        return preempted
+                preempted.append(self._preempt(self._victim()))
 
-    def _preempt(self) -> int:
-        _, seq = self.running.popitem()
+    def _victim(self) -> Sequence:
+        latest_first = reversed(self.running.values())
+        if self.limits.pressure.victim == "last":
+            return next(latest_first)
+        choose = max if self.limits.pressure.victim == "longest" else min
+        return choose(latest_first, key=self._context)
+
+    def _context(self, seq: Sequence) -> int:
+        return seq.stored + (self.manager.tick - seq.joined_tick if seq.joined_tick >= 0 else 0)
+
+    def _preempt(self, seq: Sequence) -> int:
+        del self.running[seq.index]
         if seq in self.departing:
             self.manager.release(seq)
             self._finished.append(seq.index)
@@ -189,30 +217,44 @@ class Scheduler:
         seq.preemptions += 1
         seq.lost = seq.stored
         seq.recomputed += seq.lost
+        if self.limits.pressure.preemption == "swap":
+            self.swap.store(seq, self.manager.transfer_bytes(seq.lost))
         seq.stored = 0
         seq.target = seq.prompt + seq.generated
-        if self.limits.rules.preempted_first:
+        if self._rules.preempted_first:
             self.waiting.appendleft(seq)
         else:
             self.waiting.append(seq)
         return seq.index
 
-    def _admit(self, budget: int, chunks: list[Chunk]) -> tuple[int, ...]:
-        static = self.limits.batching == "static"
-        if static:
-            if self.running:
-                return ()
-            budget = sum(seq.target for seq in self.waiting)
-        admitted: list[int] = []
+    def _extend(self, budget: int, chunks: list[Chunk], preempted: list[int]) -> int:
+        """Go on with contexts begun in earlier steps; returns the tokens that takes."""
+        left = budget
+        for seq in tuple(self.prefilling):
+            if self.manager.can_extend(seq, min(seq.target - seq.stored, left)):
+                left -= self._prefill(seq, left, chunks)
+            else:  # it was admitted last, so it is the one to go
+                preempted.append(self._preempt(next(reversed(self.running.values()))))
+        return budget - left
+
+    def _admit(self, budget: int, chunks: list[Chunk], admitted: list[int]) -> int:
+        """Begin contexts of waiting requests; returns the tokens that takes."""
         waiting, running, manager = self.waiting, self.running, self.manager
-        while waiting and budget > 0 and len(running) < self.limits.max_num_seqs:
+        if self._static:
+            if running:
+                return 0
+            budget = sum([seq.target for seq in waiting])
+        left, most = budget, self._max_num_seqs
+        while waiting and left > 0 and len(running) < most:
             seq = waiting[0]
-            if not self._fits(seq, budget):
+            if not self._fits(seq, left):
                 break
             waiting.popleft()
             manager.admit(seq)
             if seq.preemptions:
-                seq.recomputed -= min(seq.lost, seq.stored)  # it found its own again
+                if seq.swapped:
+                    self._swap_in(seq)
+                seq.recomputed -= min(seq.lost, seq.stored)  # it has its own again
             else:
                 seq.cached = seq.stored
             self._admissions += 1
@@ -220,25 +262,36 @@ class Scheduler:
             running[seq.index] = seq
             self.prefilling.append(seq)
             admitted.append(seq.index)
-            budget -= self._prefill(seq, budget, chunks)  # the whole fits, so its beginning does
-        return tuple(admitted)
+            left -= self._prefill(seq, left, chunks)  # the whole fits, so its beginning does
+        return budget - left
 
     def _fits(self, seq: Sequence, budget: int) -> bool:
-        if self.limits.rules.reserve_whole_prompt:
+        """Whether the request may begin: whole, or as far as its first chunk."""
+        if self._rules.reserve_whole_prompt:
             return self.manager.can_admit(seq)
         whole = seq.target
-        seq.target = min(whole, self.manager.found(seq) + budget)  # as far as its first chunk
+        seq.target = min(whole, max(self.manager.found(seq), seq.swapped) + budget)
         fits = self.manager.can_admit(seq)
         seq.target = whole
         return fits
 
+    def _swap_in(self, seq: Sequence) -> None:
+        """Bring back what the host keeps beyond the tokens that admission found in the cache."""
+        manager, found, kept = self.manager, seq.stored, seq.swapped
+        missing = max(0, kept - found)
+        if missing:
+            manager.extend(seq, missing)
+            missing = manager.transfer_bytes(kept) - manager.transfer_bytes(found)
+        self.swap.load(seq, missing)
+
     def _prefill(self, seq: Sequence, budget: int, chunks: list[Chunk]) -> int:
         """Take memory for the next chunk of a context, and say how long it is."""
         start = seq.stored
-        tokens = min(seq.target - start, budget)
+        wanted = seq.target - start
+        tokens = wanted if wanted < budget else budget
         if tokens:
             self.manager.extend(seq, tokens)
-            chunks.append(Chunk(seq.index, start, tokens, start + tokens == seq.target))
+            chunks.append(make_chunk((seq.index, start, tokens, tokens == wanted)))
         return tokens
 
     def _start_decoding(self, seq: Sequence, finished: list[Sequence]) -> None:
@@ -251,7 +304,7 @@ class Scheduler:
         manager.join(seq)
         seq.finish_tick = manager.tick + seq.output - seq.generated
         heappush(self._finishing, (seq.finish_tick, seq.admission, seq))
-        heappush(self._longest, (seq.joined_tick - seq.stored, seq.admission, seq))
+        heappush(self._longest, (manager.tick - seq.stored, seq.admission, seq))
 
     def _next_finish(self) -> int:
         """The tick at which the next decoding sequence has all its tokens."""
@@ -273,19 +326,21 @@ class Scheduler:
         return 0
 
     def _finish(self, seq: Sequence, finished: list[Sequence]) -> None:
-        if self.limits.rules.async_scheduling:
+        if self._rules.async_scheduling:
             if seq.joined_tick >= 0:
                 self.manager.rest(seq)
             self.departing.append(seq)
             finished.append(seq)
             return
         del self.running[seq.index]
-        if self.limits.batching == "static":
+        if self._static:
             if seq.joined_tick >= 0:
                 self.manager.rest(seq)
             self.held.append(seq)
-        else:
-            self._leave(seq, finished)
+            return
+        self.manager.release(seq)
+        self._finished.append(seq.index)
+        finished.append(seq)
 
     def _leave(self, seq: Sequence, finished: list[Sequence]) -> None:
         self.manager.release(seq)

@@ -17,6 +17,7 @@ class Sequence:
         "finish_tick",
         "generated",
         "held",
+        "host_bytes",
         "index",
         "joined_tick",
         "lost",
@@ -26,6 +27,8 @@ class Sequence:
         "prompt",
         "recomputed",
         "stored",
+        "swapped",
+        "swapped_bytes",
         "target",
     )
 
@@ -54,6 +57,9 @@ class Sequence:
         self.preemptions = 0
         self.recomputed = 0  # stored tokens lost to preemption
         self.lost = 0  # of those, by the latest one
+        self.swapped = 0  # tokens whose KV waits on the host
+        self.host_bytes = 0  # what that takes there
+        self.swapped_bytes = 0  # moved for it so far, both ways
 
     @property
     def final(self) -> int:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from sim.pressure import Preemption, Victim
 from sim.progress import Progress
 from sim.scheduler import Batching
 from workloads.errors import InputError
@@ -31,6 +32,9 @@ def simulate(
     max_num_batched_tokens: int = 2048,
     max_model_len: int | None = None,
     batching: Batching = "continuous",
+    preemption: Preemption = "recompute",
+    swap_space: str = "4GiB",
+    victim: Victim = "last",
     kv_cache_dtype: str = "auto",
     gpu_memory_utilization: float = 0.9,
     kv_cache_memory: str | None = None,
@@ -41,6 +45,7 @@ def simulate(
     fast_forward: bool = True,
     jobs: int | None = None,
     report: bool = True,
+    check: Annotated[bool, Parameter(negative="")] = False,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
     """Replay a trace through one or more cache policies in simulated time.
@@ -73,6 +78,12 @@ def simulate(
         Longest context, prompt and output together. Default: the model's own.
     batching
         "continuous" as vLLM V1 does it, or "static", one whole batch after another.
+    preemption
+        Where growth lacks memory: "recompute" a request's KV later, or "swap" it to host memory.
+    swap_space
+        Host memory per GPU for swapped KV. A request that finds no room there is recomputed.
+    victim
+        Who gives way: the request admitted "last", or the one of "longest" or "shortest" context.
     kv_cache_dtype
         How KV is stored: auto (the model's type), fp16, bf16, fp8 or int8.
     gpu_memory_utilization
@@ -93,6 +104,8 @@ def simulate(
         Processes to run policies in. Default: every core where the work is worth starting them.
     report
         Write report.html beside the run folders.
+    check
+        Only list the requests that can't be served whole, and why; run nothing.
     json
         Print metrics as JSON instead of a table.
     """
@@ -100,6 +113,7 @@ def simulate(
     from sim.run_folder import REPORT, folder_name, replaced_folder
     from sim.simulation import prepare, with_policy
     from sim.units import parse_bytes
+    from sim.unserved import find_unserved, summary
     from workloads import read_trace
     from workloads.transform import first as first_requests
 
@@ -119,6 +133,9 @@ def simulate(
         max_num_batched_tokens=max_num_batched_tokens,
         max_model_len=max_model_len,
         batching=batching,
+        preemption=preemption,
+        swap_space_bytes=parse_bytes(swap_space, "--swap-space"),
+        victim=victim,
         kv_cache_dtype=kv_cache_dtype,
         gpu_memory_utilization=gpu_memory_utilization,
         kv_cache_memory_bytes=None
@@ -136,6 +153,22 @@ def simulate(
             raise InputError(f"--policy {each.label}: given twice")
     for each in setups:
         each.policy.manager(each.pool)  # what can't hold a token fails before anything runs
+    unserved = {each.label: find_unserved(each) for each in setups}
+    if check and json:
+        listed = {label: [row._asdict() for row in rows] for label, rows in unserved.items()}
+        print(dumps(listed, indent=1, allow_nan=False, ensure_ascii=False))
+        return
+    for each in setups:
+        lacking = unserved[each.label]
+        if check or (lacking and not json):
+            print(summary(each, lacking))
+        for row in lacking if check else ():
+            print(
+                f"  request {row.request}: prompt {row.prompt_tokens:,}, output "
+                f"{row.output_tokens:,} tokens, gets {row.served_tokens:,}"
+            )
+    if check:
+        return
     command = shlex.join(["kvtwin", *sys.argv[1:]])
     metrics: dict[str, list[dict[str, Any]]] = {}
     with replaced_folder(output) as staged, Progress(len(setups)) as progress:

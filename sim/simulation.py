@@ -21,6 +21,7 @@ from sim.model import Model, find_model
 from sim.plan import AS_PER_S, StepPlan
 from sim.policy.base import Policy, Pool
 from sim.policy.registry import parse_policy
+from sim.pressure import Preemption, Pressure, Victim
 from sim.record import STATUSES, Column, Log, Recorder
 from sim.scheduler import Batching, Limits, Scheduler
 from workloads.errors import InputError
@@ -121,6 +122,9 @@ def simulate(
     max_num_batched_tokens: int = 2048,
     max_model_len: int | None = None,
     batching: Batching = "continuous",
+    preemption: Preemption = "recompute",
+    swap_space_bytes: int = 4 << 30,
+    victim: Victim = "last",
     kv_cache_dtype: str = "auto",
     gpu_memory_utilization: float = 0.9,
     kv_cache_memory_bytes: int | None = None,
@@ -149,6 +153,9 @@ def simulate(
             max_num_batched_tokens=max_num_batched_tokens,
             max_model_len=max_model_len,
             batching=batching,
+            preemption=preemption,
+            swap_space_bytes=swap_space_bytes,
+            victim=victim,
             kv_cache_dtype=kv_cache_dtype,
             gpu_memory_utilization=gpu_memory_utilization,
             kv_cache_memory_bytes=kv_cache_memory_bytes,
@@ -173,6 +180,9 @@ def prepare(
     max_num_batched_tokens: int = 2048,
     max_model_len: int | None = None,
     batching: Batching = "continuous",
+    preemption: Preemption = "recompute",
+    swap_space_bytes: int = 4 << 30,
+    victim: Victim = "last",
     kv_cache_dtype: str = "auto",
     gpu_memory_utilization: float = 0.9,
     kv_cache_memory_bytes: int | None = None,
@@ -200,7 +210,8 @@ def prepare(
         max_num_batched_tokens,
         max_model_len if max_model_len is not None else model.max_position_embeddings,
         batching,
-        rules=preset.rules,
+        Pressure(preemption, swap_space_bytes, victim),
+        preset.rules,
     )
     ledger = kv_budget(
         model,
@@ -251,7 +262,12 @@ def execute(setup: Setup, cost: StepCost | None = None) -> Run:
     model = cost or setup.cost()
     horizon = None if setup.horizon_s is None else round(setup.horizon_s * AS_PER_S)
     loop = serve_ahead if setup.limits.rules.async_scheduling else serve
-    run_simulated(loop(setup.trace, scheduler, recorder, horizon), model, setup.fast_forward)
+    run_simulated(
+        loop(setup.trace, scheduler, recorder, horizon),
+        model,
+        setup.fast_forward,
+        setup.device.host_bytes_per_s,
+    )
     log = recorder.log()
     return Run(setup, log, model, compute_metrics(log, setup.pool.capacity_bytes))
 

@@ -50,7 +50,9 @@ def size_policy(
     Raises InputError for a length that isn't positive or is above the pool's longest context.
     """
     for tokens in contexts:
-        if not 0 < tokens <= pool.max_len:
+        if tokens < 1:
+            raise InputError(f"--context {tokens}: expected at least 1 token")
+        if tokens > pool.max_len:
             raise InputError(
                 f"--context {tokens}: expected 1 to the longest context (--max-model-len), "
                 f"{pool.max_len} tokens"

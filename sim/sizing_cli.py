@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -12,8 +12,9 @@ from sim.hardware import DEVICES, find_device
 from sim.ledger import Ledger, kv_budget
 from sim.model import find_model, model_names
 from sim.policy.registry import parse_policy
+from sim.scheduler import Limits
 from sim.sizing import Sizing, size_policy, window_capped_requests
-from sim.sizing_text import ledger_text, position_note, sizing_text
+from sim.sizing_text import ledger_text, longest_why, position_note, sizing_text
 from sim.units import gib, parse_bytes
 from workloads.errors import InputError
 
@@ -75,6 +76,7 @@ def size(
     json_output
         Print JSON, all sizes in integer bytes and tokens.
     """
+    check_limits(max_num_seqs, max_num_batched_tokens, max_model_len)
     ledger = kv_budget(
         find_model(model),
         find_device(gpu),
@@ -87,7 +89,10 @@ def size(
         max_num_seqs=max_num_seqs,
         kv_dtype=kv_cache_dtype,
     )
-    pool = ledger.pool(max_model_len or max(context))
+    if not context:
+        raise InputError("--context: expected at least one length, in tokens")
+    longest = max(context) if max_model_len is None else max_model_len
+    pool = ledger.pool(longest)
     swap_bytes = _bytes("--swap-space", swap_space) or 0
     sizings: list[Sizing] = []
     refusals: dict[str, str] = {}
@@ -99,16 +104,27 @@ def size(
     if not sizings:
         raise InputError(next(iter(refusals.values()), "--policy: expected at least one"))
     if json_output:
-        found = sizing_json(ledger, sizings, refusals)
+        found = sizing_json(ledger, sizings, refusals) | {
+            "max_model_len": longest,
+            "max_model_len_why": longest_why(ledger, max_model_len),
+        }
         print(json.dumps(found, indent=2, ensure_ascii=False, allow_nan=False))
         return
     print(ledger_text(ledger))
+    print(f"max-model-len  {longest:,} tokens: {longest_why(ledger, max_model_len)}")
     for sizing in sizings:
         print(f"\n{sizing_text(ledger, sizing)}")
     for spec, reason in refusals.items():
         print(f"\n{spec}\n  refused: {reason}")
     if note := position_note(ledger, sizings):
         print(f"\n{note}")
+
+
+def check_limits(max_num_seqs: int, max_num_batched_tokens: int, max_model_len: int | None) -> None:
+    """Raise InputError for what `simulate` refuses too."""
+    limits = Limits(max_num_seqs, max_num_batched_tokens)
+    if max_model_len is not None:
+        replace(limits, max_model_len=max_model_len)
 
 
 def _bytes(option: str, text: str | None) -> int | None:

@@ -2,7 +2,26 @@
 
 from sim.ledger import Ledger
 from sim.sizing import Fit, Sizing, window_capped_requests
-from sim.units import gib
+
+SCALES = (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
+
+
+def size_text(size_bytes: int) -> str:
+    """`3.81 GiB`; what would be less than 0.10 GiB in MiB or KiB, so that it isn't 0.00."""
+    for unit, scale in SCALES:
+        if abs(size_bytes) >= 0.1 * scale:
+            return f"{size_bytes / scale:,.2f} {unit}"
+    return f"{size_bytes:,} B"
+
+
+def longest_why(ledger: Ledger, max_model_len: int | None) -> str:
+    """Where the longest context came from. `simulate` has no --context to take it from."""
+    if max_model_len is not None:
+        return "given by --max-model-len"
+    own = ledger.model.max_position_embeddings
+    return (
+        f"the longest --context (simulate takes the model's own {own:,}); --max-model-len sets it"
+    )
 
 
 def position_note(ledger: Ledger, sizings: list[Sizing]) -> str:
@@ -24,7 +43,7 @@ def ledger_text(ledger: Ledger) -> str:
     lines = [
         f"{model.name} ({model.parameters:,} parameters) on {device.name}{each}",
         "",
-        *(f"{name:<14} {size:>17,} B {gib(size):>11}  {why}" for name, size, why in rows),
+        *(f"{name:<14} {size:>17,} B {size_text(size):>11}  {why}" for name, size, why in rows),
         "",
         f"KV of a token  {model.formula(kv, tp)}" + (" and GPU" if tp > 1 else ""),
     ]
@@ -38,7 +57,7 @@ def ledger_text(ledger: Ledger) -> str:
     if windows:
         lines.append(
             f"               with windows capped: {model.kv_growth_bytes(kv, tp):,} B per token "
-            f"+ {windows:,} B ({gib(windows)}) of windows per sequence"
+            f"+ {windows:,} B ({size_text(windows)}) of windows per sequence"
         )
     lines += [f"note           {note}" for note in model.notes]
     return "\n".join(lines)
@@ -73,4 +92,5 @@ def _held(ledger: Ledger, fit: Fit) -> str:
     """Bytes, and slots of a token's full width: compressed KV takes fewer than its tokens."""
     held, live = fit.held_bytes, fit.live_bytes
     slots, used = held // ledger.token_bytes, live // ledger.token_bytes
-    return f"holding {gib(held)} ({slots:,} slots), {gib(live)} ({used:,} slots) of it written"
+    written = f"{size_text(live)} ({used:,} slots) of it written"
+    return f"holding {size_text(held)} ({slots:,} slots), {written}"

@@ -1,14 +1,16 @@
 """The `traces` command: what ships, what is in a trace, and drawing a new one."""
 
 import math
+from json import dumps
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import App, Parameter
 
 from workloads.errors import InputError
+from workloads.options import whole_numbers
 
-app = App(name="traces", help="List, describe and generate request traces.")
+app = App(name="traces", help="List, describe and generate request traces.", config=whole_numbers)
 
 AsJson = Annotated[bool, Parameter(name="--json", negative="")]
 
@@ -79,6 +81,7 @@ def generate(
     prompt: Annotated[str | None, Parameter(name=["--prompt", "--prompt-tokens"])] = None,
     output_tokens: str | None = None,
     lengths: str | None = None,
+    as_json: AsJson = False,
 ) -> None:
     """Draw a trace and write it; the same options give the same bytes.
 
@@ -101,6 +104,8 @@ def generate(
         Output lengths, written as for --prompt. Default: 128.
     lengths
         A trace, or a file of lengths, to draw prompts and outputs from in pairs.
+    as_json
+        Print {"trace": path, "requests": rows, "span_s": seconds} instead of a line.
     """
     from workloads.read import read_lengths
     from workloads.synthetic import generate as draw
@@ -112,13 +117,22 @@ def generate(
         request_rate = math.inf
     if lengths is not None and (prompt is not None or output_tokens is not None):
         raise InputError("--lengths draws both lengths, expected no --prompt or --output-tokens")
-    trace = draw(
-        requests,
-        request_rate,
-        arrivals=arrivals,
-        prompt=prompt or "1024",
-        output=output_tokens or "128",
-        lengths=None if lengths is None else read_lengths(lengths),
-        seed=seed,
-    )
-    write_trace(trace, out)
+    try:
+        trace = draw(
+            requests,
+            request_rate,
+            arrivals=arrivals,
+            prompt=prompt or "1024",
+            output=output_tokens or "128",
+            lengths=None if lengths is None else read_lengths(lengths),
+            seed=seed,
+        )
+        write_trace(trace, out)
+    except MemoryError:
+        raise InputError(f"--requests {requests}: more than this machine's memory holds") from None
+    span_s = float(trace.arrival_s[-1])
+    if as_json:
+        print(dumps({"trace": str(out), "requests": len(trace), "span_s": span_s}))
+    else:
+        noun = "request" if len(trace) == 1 else "requests"
+        print(f"{out}: {len(trace):,} {noun} over {span_s:,.2f} s")

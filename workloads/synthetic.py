@@ -10,6 +10,9 @@ from workloads.lengths import parse_length, resample
 from workloads.read import Lengths
 from workloads.schema import Provenance, Trace
 
+MOST_REQUESTS = 10**9
+"""A trace of more is a slip of the keyboard: three columns of it would take 24 GB."""
+
 
 def generate(
     requests: int,
@@ -30,6 +33,8 @@ def generate(
     """
     if requests < 1:
         raise InputError(f"requests is {requests}, expected a whole number >= 1")
+    if requests > MOST_REQUESTS:
+        raise InputError(f"requests is {requests:,}, expected at most {MOST_REQUESTS:,}")
     if math.isnan(request_rate) or request_rate <= 0:
         raise InputError(f"request_rate is {request_rate}, expected a number > 0, in requests/s")
     if isinstance(seed, int) and seed < 0:

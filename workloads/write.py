@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,21 +20,25 @@ def write_trace(trace: Trace, path: Path) -> None:
     writer = _WRITERS.get(path.suffix)
     if writer is None:
         raise InputError(f"{path}: unknown suffix, expected one of: {', '.join(_WRITERS)}")
-    with _replacing(path) as unfinished:
+    with replacing(path) as unfinished:
         writer(trace, unfinished)
 
 
 @contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
-    """A file beside `path` to write to; it takes the place of `path` only if all went well."""
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
+def replacing(path: Path) -> Iterator[Path]:
+    """A file beside `path` to write to; it takes the place of `path` only if all went well.
+
+    Raises InputError where the system refuses.
+    """
+    unfinished = path.with_name(f".kvtwin.{os.getpid()}.part")
     try:
         yield unfinished
         os.replace(unfinished, path)
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
     finally:
-        unfinished.unlink(missing_ok=True)
+        with suppress(OSError):  # where it could not be made, the reason is already on its way
+            unfinished.unlink()
 
 
 def _csv(trace: Trace, path: Path) -> None:

@@ -1,7 +1,7 @@
 """How many requests ran and how many waited over time: a row of two panels a run.
 
-Lines laid over each other would hide all but the last: here every run has its own panels, and all
-share their scales.
+Lines laid over each other would hide all but the last: here every run has its own panels. Running
+requests share a scale. Queues differ by orders of magnitude, so each has its own, as titles say.
 """
 
 from collections.abc import Sequence
@@ -13,6 +13,7 @@ from reports.load import Run
 from reports.theme import GAP, axis, figure, panel_domain, panel_title, panels_height, stroke
 
 PANEL = 74  # pixels of height a run
+TITLES = {"running": "running", "waiting": "waiting (own scale)"}
 COLUMNS = {"running": [0.0, 0.47], "waiting": [0.55, 1.0]}
 
 
@@ -20,8 +21,9 @@ def load_over_time(runs: Sequence[Run], points: int = 1000) -> go.Figure:
     """Running requests on the left, waiting ones on the right, in each run's own colour."""
     fig = figure(panels_height(len(runs), PANEL), margin={"l": 64, "r": 20, "t": GAP, "b": 52})
     for column, (state, across) in enumerate(COLUMNS.items()):
-        top = max((int(run.timeline[state].max(initial=0)) for run in runs), default=0)
+        tops = [int(run.timeline[state].max(initial=0)) for run in runs]
         for i, run in enumerate(runs):
+            top = max(tops) if state == "running" else tops[i]
             number = i * len(COLUMNS) + column + 1
             y_axis = axis(
                 "requests",
@@ -32,7 +34,7 @@ def load_over_time(runs: Sequence[Run], points: int = 1000) -> go.Figure:
             )
             fig.update_layout({f"yaxis{number}": y_axis})
             _line(fig, run, state, i, f"x{column + 1}", f"y{number}", points)
-            panel_title(fig, f"<b>{run.label}</b>  {state}", across[0], i, len(runs), PANEL)
+            panel_title(fig, f"<b>{run.label}</b>  {TITLES[state]}", across[0], i, len(runs), PANEL)
         last = f"y{(len(runs) - 1) * len(COLUMNS) + column + 1}"
         fig.update_layout(
             {

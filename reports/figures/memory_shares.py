@@ -17,7 +17,7 @@ def memory_shares(runs: Sequence[Run]) -> go.Figure:
         barmode="stack",
         bargap=0.28,
         margin={"l": 12, "r": 20, "t": 4, "b": 48},
-        xaxis=axis("share of the KV budget, mean over the run (%)", range=[0, 100]),
+        xaxis=axis("share of the KV budget, mean while requests run (%)", range=[0, 100]),
         yaxis=category_axis(),
     )
     for use, look in USES.items():

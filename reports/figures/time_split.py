@@ -32,7 +32,7 @@ def time_split(runs: Sequence[Run]) -> go.Figure:
         barmode="stack",
         bargap=0.28,
         margin={"l": 12, "r": 20, "t": 4, "b": 48},
-        xaxis=axis("time since the first arrival (s)", rangemode="tozero"),
+        xaxis=axis("time spent (s)", rangemode="tozero"),
         yaxis=category_axis(),
     )
     split = [seconds(run) for run in runs]

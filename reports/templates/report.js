@@ -1,4 +1,5 @@
 // Draws the charts from the JSON beside them. Printing redraws them at the paper's width.
+// A table that is cut at the right says so.
 "use strict";
 const config = {
   displaylogo: false,
@@ -16,3 +17,16 @@ window.addEventListener("beforeprint", () => {
   fit(() => ({ autosize: false, width: 1000 }));
 });
 window.addEventListener("afterprint", () => fit(() => ({ autosize: true, width: null })));
+
+const table = document.querySelector(".compared");
+const cue = () => {
+  const { scrollWidth, clientWidth, scrollLeft } = table;
+  const scrolls = getComputedStyle(table).overflowX !== "visible" && scrollWidth > clientWidth + 1;
+  table.parentElement.classList.toggle("scrolls", scrolls);
+  const cut = scrolls && scrollWidth - clientWidth - scrollLeft > 1;
+  table.parentElement.classList.toggle("cut", cut);
+};
+table.addEventListener("scroll", cue);
+window.addEventListener("resize", cue);
+document.getElementById("all-metrics")?.addEventListener("change", cue);
+cue();

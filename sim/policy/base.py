@@ -80,6 +80,10 @@ class Manager(ABC):
     def memory(self) -> Memory:
         """Bytes by use; they sum to the capacity."""
 
+    def transfer_bytes(self, tokens: int) -> int:
+        """Bytes to move where the KV of a sequence's first `tokens` leaves the device."""
+        return tokens * self.pool.token_bytes
+
     def cached_bytes(self) -> int:
         """Of the free bytes, those whose contents a later request might still find and use."""
         return 0

@@ -2,9 +2,12 @@
 
 from dataclasses import dataclass
 
+from sim.plan import from_fields
 from sim.policy.base import Manager, Memory, Policy, Pool
 from sim.sequence import Sequence
 from workloads.errors import InputError
+
+make_memory = from_fields(Memory)
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,9 @@ class Pages(Manager):
                 f"paging: one block of {block_size} tokens takes {self.block_bytes} bytes, "
                 f"but the KV budget is {pool.capacity_bytes}; expected a smaller block_size"
             )
+        self.token_bytes = pool.token_bytes
+        self._paged_bytes = self.blocks * self.block_bytes
+        self._remainder_bytes = pool.capacity_bytes - self._paged_bytes  # less than a block
         self.free = self.blocks
         self.kept_back = int(self.blocks * watermark)
         self._residues = [0] * block_size
@@ -67,19 +73,24 @@ class Pages(Manager):
         return -(-(seq.stored + tokens) // self.block_size) - seq.held <= self.free
 
     def extend(self, seq: Sequence, tokens: int) -> None:
-        seq.stored += tokens
+        seq.stored = stored = seq.stored + tokens
         self.prefilled += tokens
-        need = -(-seq.stored // self.block_size)
+        need = -(-stored // self.block_size)
         self.free -= need - seq.held
         seq.held = need
 
     def join(self, seq: Sequence) -> None:
-        super().join(seq)
-        self._residues[(seq.stored - self.tick) % self.block_size] += 1
+        stored, tick = seq.stored, self.tick
+        seq.joined_tick = tick
+        self.prefilled -= stored
+        self.context += stored
+        self.decoding += 1
+        self._residues[(stored - tick) % self.block_size] += 1
 
     def growable(self, limit: int) -> int:
         free, size, decoding = self.free, self.block_size, self.decoding
-        if (limit // size + 1) * decoding <= free:
+        # No step takes more than a block a sequence, nor `size` steps; ask for the sum at need.
+        if (limit // size + 1) * decoding <= free or self._need(limit) <= free:
             return limit
         cycles = free // decoding  # in `size` steps each sequence takes exactly one block
         steps, free = cycles * size, free % decoding
@@ -91,37 +102,48 @@ class Pages(Manager):
         return min(steps, limit)
 
     def grow(self, steps: int) -> None:
+        self.free -= self._need(steps)
+        self.tick += steps
+        self.context += steps * self.decoding
+
+    def _need(self, steps: int) -> int:
+        """Blocks that the decoding sequences take in their next steps."""
         slot = -self.tick % self.block_size
         if steps == 1:
-            self.free -= self._residues[slot]
-        else:  # the residues that come due in the next ticks, going down
-            cycles, rest = divmod(steps, self.block_size)
-            low, high = slot + 1 - rest, slot + 1
-            need = cycles * self.decoding + sum(self._residues[max(low, 0) : high])
-            if low < 0:
-                need += sum(self._residues[low:])
-            self.free -= need
-        super().grow(steps)
+            return self._residues[slot]
+        cycles, rest = divmod(steps, self.block_size)
+        low, high = slot + 1 - rest, slot + 1  # residues come due going down
+        need = cycles * self.decoding + sum(self._residues[max(low, 0) : high])
+        return need + sum(self._residues[low:]) if low < 0 else need
 
     def rest(self, seq: Sequence) -> None:
-        self._residues[(seq.stored - seq.joined_tick) % self.block_size] -= 1
-        super().rest(seq)
+        stored, joined = seq.stored, seq.joined_tick
+        self._residues[(stored - joined) % self.block_size] -= 1
+        seq.stored = stored = stored + self.tick - joined
+        seq.joined_tick = -1
+        self.decoding -= 1
+        self.context -= stored
+        self.prefilled += stored
         seq.held = -(-seq.stored // self.block_size)
 
     def release(self, seq: Sequence) -> None:
-        super().release(seq)
+        if seq.joined_tick >= 0:
+            self.rest(seq)
+        self.prefilled -= seq.stored
         self.free += seq.held
         seq.held = 0
 
+    def transfer_bytes(self, tokens: int) -> int:
+        return -(-tokens // self.block_size) * self.block_bytes  # blocks move whole
+
     def memory(self) -> Memory:
-        return self._memory((self.context + self.prefilled) * self.pool.token_bytes)
+        return self._memory((self.context + self.prefilled) * self.token_bytes)
 
     def _memory(self, live: int) -> Memory:
         """`live` bytes are in the used blocks."""
-        used = (self.blocks - self.free) * self.block_bytes
         free = self.free * self.block_bytes
-        remainder = self.pool.capacity_bytes - used - free  # less than a block
-        return Memory(live, 0, used - live, remainder, 0, free)
+        internal = self._paged_bytes - free - live
+        return make_memory((live, 0, internal, self._remainder_bytes, 0, free))
 
     def check_integrity(self) -> None:
         super().check_integrity()

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from reports.build import write_report
-from reports.text import number
+from reports.text import column
 from tests.reports.synthetic import PAGING, PREALLOCATION, Spec, write_folder
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
@@ -83,11 +83,13 @@ def test_two_policies(browser: Browser, tmp_path: Path, width: int) -> None:
     for row in rows:
         name = row.get_attribute("data-metric")
         cells = row.locator("td.n").all()
-        for cell, metrics in zip(cells, expected, strict=True):
-            assert name is not None
-            value = metrics[name]["value"]
-            assert json.loads(cell.get_attribute("data-value") or "null") == value
-            assert cell.text_content() == number(value, metrics[name]["unit"])
+        assert name is not None
+        values = [metrics[name]["value"] for metrics in expected]
+        unit, texts = column(values, expected[0][name]["unit"])
+        assert row.locator("td.unit").text_content() == unit
+        assert [cell.text_content() for cell in cells] == texts
+        shown = [json.loads(cell.get_attribute("data-value") or "null") for cell in cells]
+        assert shown == values
     page.close()
 
 
@@ -112,6 +114,35 @@ def test_the_header_stays_in_sight(browser: Browser, tmp_path: Path) -> None:
         "Math.abs(document.querySelector('.comparison thead th').getBoundingClientRect().top) < 1"
     )
     assert header.is_visible()
+    page.close()
+
+
+def test_a_table_that_is_cut_says_so(browser: Browser, tmp_path: Path) -> None:
+    specs = [Spec(f"paging:block_size={i}", 24, "block") for i in range(6)]
+    file = write_report(folders(tmp_path, *specs), tmp_path / "report.html")
+    page = Opened(browser, file, 800).page
+    page.wait_for_selector(".framed.cut")
+    assert page.locator(".sideways").is_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") == 800
+    page.locator(".compared").evaluate("table => table.scrollTo(99999, 0)")
+    page.wait_for_selector(".framed:not(.cut)")
+    assert page.locator(".sideways").is_visible()  # nothing jumps
+    page.close()
+    page = Opened(browser, write_report(folders(tmp_path / "b", PAGING), file), 1400).page
+    page.wait_for_selector("#end-to-end-latency .main-svg")
+    assert not page.locator(".sideways").is_visible()
+    page.close()
+
+
+@pytest.mark.parametrize("javascript", [True, False])
+def test_without_javascript_charts_say_why(
+    browser: Browser, tmp_path: Path, javascript: bool
+) -> None:
+    file = write_report(folders(tmp_path, PAGING), tmp_path / "report.html")
+    page = browser.new_page(java_script_enabled=javascript)
+    page.goto(file.as_uri())
+    sentence = page.locator(".chart noscript p").first
+    assert sentence.is_visible() != javascript
     page.close()
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from plotly.offline import get_plotlyjs
 
@@ -94,7 +96,40 @@ def test_gib_and_gb_are_not_mixed(page: str) -> None:
     own = page.replace(get_plotlyjs(), "").replace("A100-40GB", "")
     own = re.sub(r'"bdata":"[^"]*"', "", own)
     assert "GiB" in own
-    assert not re.search(r"\d\s?(GB|MB|TB)\b", own)
+    assert not re.search(r"\d\s?(GB|MB|TB)\b(?!/s)", own)  # rates are decimal, as on datasheets
+
+
+def test_the_device_has_its_datasheets_numbers(page: str) -> None:
+    assert "40.00 GiB · 1,555 GB/s · 312 TFLOP/s" in page
+
+
+def test_limits_are_in_words(write_run: Write) -> None:
+    limits = {"max_num_seqs": 1256, "batching": "static", "from_the_future": 7}
+    page = render(load_runs([write_run(PAGING, limits=limits)]))
+    assert "at most 1,256 requests at once · static batching · from the future 7" in page
+
+
+def test_every_chart_has_a_sentence_for_browsers_without_javascript(page: str) -> None:
+    assert page.count("<noscript>") == len(charts(page))
+
+
+def test_times_of_hours_are_in_seconds_where_all_are(write_run: Write) -> None:
+    def metrics(mean: float) -> list[dict[str, Any]]:
+        given = {"e2el_ms_mean": mean, "ttft_ms_mean": 12.0}
+        return [
+            {"name": name, "label": name, "unit": "ms", "formula": "", "value": value}
+            for name, value in given.items()
+        ]
+
+    one, two = (write_run(s, metrics=metrics(6_376_199.0)) for s in (PAGING, PREALLOCATION))
+    long = render(load_runs([one, two]))
+    assert '<td class="unit">s</td>' in long
+    assert 'data-value="6376199.0">6,376</td>' in long
+    assert '<td class="unit">ms</td>' in long
+    three = write_run(PAGING, "short", metrics=metrics(9_999.0))
+    mixed = render(load_runs([one, three]))
+    assert '<td class="unit">s</td>' not in mixed
+    assert 'data-value="6376199.0">6,376,199</td>' in mixed
 
 
 def test_seven_policies_of_an_hour_stay_small(write_run: Write, tmp_path: Path) -> None:
@@ -131,6 +166,52 @@ def test_refused_requests_are_counted_and_the_first_are_named(write_run: Write) 
     assert f"<tr><td>{first}</td>" in page
 
 
+def test_policies_that_refuse_the_same_share_a_table(write_run: Write) -> None:
+    specs = [Spec(f"paging:block_size={i}", 24, "block", longest=300) for i in range(3)]
+    same = render(load_runs([write_run(spec) for spec in specs]))
+    assert same.count("<th>request id</th>") == 1
+    assert "refused by every policy, the first of them:" in same
+    # The same first ten, but more of them in all: one table, two counts.
+    folder = write_run(Spec("more", 24, "block", longest=300))
+    table = pq.read_table(folder / "requests.parquet")
+    status = table["status"].cast("string").to_pylist()
+    status[len(status) - 1 - status[::-1].index("finished")] = "refused"
+    at = table.schema.get_field_index("status")
+    pq.write_table(table.set_column(at, "status", pa.array(status)), folder / "requests.parquet")
+    runs = load_runs([write_run(specs[0], "b"), write_run(Spec("all", 24, "block"), "b"), folder])
+    page = render(runs)
+    assert page.count("<th>request id</th>") == 1
+    assert f"{runs[0].count('refused')} of 300 refused." in page
+    assert f"{runs[0].count('refused') + 1} of 300 refused, the first of them:" in page
+    assert "by every policy" not in page
+
+
+def test_runs_of_different_traces_have_no_winner(write_run: Write) -> None:
+    trace = {"name": "other", "source": "", "rows": 200, "rows_read": 200}
+    other = Spec("preallocation", 7, "max", requests=200)
+    page = render(load_runs([write_run(PAGING), write_run(other, trace=trace)]))
+    assert "These runs replay different traces, so no winner is named." in page
+    assert "<h1>KV-cache policies on sharegpt-like and other</h1>" in page
+    assert "These runs differ in trace" in page
+    assert "fits best" not in page
+    assert ' best"' not in page
+    assert ' fits"' not in page
+
+
+def test_the_same_trace_at_another_rate_is_another_trace(write_run: Write) -> None:
+    quick = Spec("preallocation", 7, "max", rate=2.0)
+    page = render(load_runs([write_run(PAGING), write_run(quick)]))
+    assert "different traces" in page
+    assert "These runs differ in trace" in page
+    assert "<h1>KV-cache policies on sharegpt-like</h1>" in page
+
+
+def test_runs_of_different_models_have_no_winner(write_run: Write) -> None:
+    page = render(load_runs([write_run(PAGING), write_run(PREALLOCATION, model={"name": "other"})]))
+    assert "These runs serve different models, so no winner is named." in page
+    assert ' best"' not in page
+
+
 def test_runs_of_different_setups_are_called_incomparable(write_run: Write) -> None:
     limits = {"max_num_seqs": 8}
     runs = load_runs([write_run(PAGING), write_run(PREALLOCATION, limits=limits)])
@@ -149,11 +230,42 @@ def test_an_outcome_without_service_still_gives_a_full_report(write_run: Write, 
     assert "Definitions" in page
 
 
-def test_nothing_is_left_behind_when_writing_fails(write_run: Write, tmp_path: Path) -> None:
-    (tmp_path / "dir.html").mkdir()
-    with pytest.raises(OSError, match=r"dir\.html"):
-        write_report([write_run(PAGING)], tmp_path / "dir.html")
-    assert list(tmp_path.glob(".dir.html*")) == []
+@pytest.mark.parametrize(
+    ("out", "reason"),
+    [
+        ("trace.csv", "expected the name of a file that ends in .html"),
+        ("folder", "expected the name of a file that ends in .html"),
+        (".", "expected the name of a file that ends in .html"),
+        ("folder.html", "cannot be written: Is a directory"),
+        ("trace.csv/x.html", "cannot be written: Not a directory"),
+        (f"{'x' * 300}.html", "cannot be written: File name too long"),
+        (f"new/{'x' * 300}.html", "cannot be written: File name too long"),
+        (f"new/{'x' * 300}/x.html", "cannot be written: File name too long"),
+        ("/proc/x.html", "cannot be written: "),
+        ("/proc/new/x.html", "cannot be written: "),
+    ],
+)
+def test_where_no_report_can_be(
+    write_run: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, out: str, reason: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "trace.csv").write_text("precious")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder.html").mkdir()
+    runs = write_run(PAGING).parent
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(InputError) as raised:
+        report([runs], output=Path(out))
+    assert str(raised.value).startswith(f"{out}: {reason}")
+    assert "\n" not in str(raised.value)
+    assert sorted(tmp_path.rglob("*")) == before
+    assert (tmp_path / "trace.csv").read_text() == "precious"
+
+
+def test_folders_above_the_report_are_made(write_run: Write, tmp_path: Path) -> None:
+    out = tmp_path / "new" / "er" / "x.html"
+    assert write_report([write_run(PAGING)], out) == out
+    assert [path.name for path in out.parent.iterdir()] == ["x.html"]
 
 
 def test_loaded_runs_and_folders_mix_and_stay_told_apart(write_run: Write, tmp_path: Path) -> None:

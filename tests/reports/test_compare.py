@@ -8,7 +8,7 @@ from rich.console import Console
 from reports.compare import Row, rows
 from reports.load import load_runs
 from reports.table import summary_table
-from reports.text import gib, listed, number, power
+from reports.text import column, gib, listed, number, power, rate
 from reports.verdict import verdict
 from tests.reports.synthetic import PAGING, PREALLOCATION, Spec, Write, run_metrics
 
@@ -73,7 +73,14 @@ def test_numbers() -> None:
     assert number(None, "ms") == "–"
     assert gib(6_710_886_400) == "6.25 GiB"
     assert gib(4096) == "4.00 KiB"
-    assert power(1.555e12, "B/s") == "1.56 × 10¹² B/s"
+    assert power(1.555e12, "tokens") == "1.56 × 10¹² tokens"
+    assert rate(1.555e12, "B/s") == "1,555 GB/s"
+    assert rate(312e12, "FLOP/s") == "312 TFLOP/s"
+    assert rate(989.4e12, "FLOP/s") == "989.4 TFLOP/s"
+    assert column([10_000.0, None, 6_376_199.0], "ms") == ("s", ["10.00", "–", "6,376"])
+    assert column([9_999.0, 6_376_199.0], "ms") == ("ms", ["9,999", "6,376,199"])
+    assert column([None], "ms") == ("ms", ["–"])
+    assert column([2**30], "bytes") == ("GiB", ["1.00"])
     assert listed(["a"]) == "a"
     assert listed(["a", "b", "c"]) == "a, b and c"
 
@@ -124,6 +131,15 @@ def test_nothing_to_serve_and_nothing_served(write_run: Write) -> None:
     assert (refused.tone, refused.status) == ("failed", "all requests refused")
     assert "300 requests was refused" in refused.headline
     assert "12.00 GiB" in refused.headline
+
+
+def test_why_all_were_refused_holds_whatever_the_reason(write_run: Write) -> None:
+    spec = Spec("preallocation:max_len=50", 4, "block", longest=1)
+    (run,) = load_runs([write_run(spec)])
+    shortest = int(run.requests["prompt_tokens"].min())
+    text = verdict([run]).headline
+    assert f"even the shortest prompt, of {shortest} tokens, leaves no room for an answer" in text
+    assert "within the policy's own options, the KV budget of 12.00 GiB" in text
 
 
 def test_the_terminal_table_shows_every_run_and_marks_the_best() -> None:

@@ -63,6 +63,7 @@ def test_the_key_has_a_colour_of_its_own_for_each_use_and_each_run() -> None:
 
 
 def test_shares_are_the_metrics(runs: list[Run]) -> None:
+    assert "while requests run" in memory_shares(runs).layout.xaxis.title.text  # as their formula
     traces = memory_shares(runs).data
     np.testing.assert_allclose(sum(np.array(trace.x) for trace in traces), 100)
     for use, trace in zip(USES, traces, strict=True):
@@ -76,9 +77,20 @@ def test_running_and_waiting_are_the_samples(runs: list[Run]) -> None:
         np.testing.assert_array_equal(trace.y, counts)
 
 
+def test_a_short_queue_beside_a_long_one_is_seen(runs: list[Run]) -> None:
+    figure = load_over_time(runs)
+    layout = figure.layout
+    assert layout.yaxis.range == layout.yaxis3.range  # running: one scale
+    for axis, run in zip((layout.yaxis2, layout.yaxis4), runs, strict=True):
+        assert axis.range[1] == pytest.approx(max(run.timeline["waiting"].max(), 1) * 1.08)
+    assert layout.yaxis2.range != layout.yaxis4.range
+    assert sum("own scale" in note.text for note in layout.annotations) == len(runs)
+
+
 def test_time_split_adds_up_to_the_last_step(runs: list[Run]) -> None:
     for run in runs:
         assert sum(seconds(run)) == pytest.approx(run.steps["end_s"].max())
+    assert time_split(runs).layout.xaxis.title.text == "time spent (s)"
     assert [trace.name for trace in time_split(runs).data] == [
         "steps with prefill",
         "pure decode steps",

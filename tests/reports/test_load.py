@@ -18,6 +18,13 @@ def test_a_run_folder_and_a_folder_of_run_folders_load_alike(write_run: Write) -
     assert [run.label for run in load_runs([one.parent])] == [PAGING.name, PREALLOCATION.name]
 
 
+def test_runs_keep_the_order_of_their_command(write_run: Write) -> None:
+    named = [Spec(name, 24, "block") for name in ("paging:block_size=2", "b", "a", "c")]
+    for spec, order in zip(named, (0, 1, None, 2), strict=True):
+        folder = write_run(spec, **({} if order is None else {"order": order})).parent
+    assert [run.label for run in load_runs([folder])] == ["paging:block_size=2", "b", "c", "a"]
+
+
 def test_status_is_read_whether_dictionary_encoded_or_plain(write_run: Write) -> None:
     folder = write_run(Spec("paging:block_size=16", 24, "block", longest=300))
     encoded = load_runs([folder])[0].count("refused")

@@ -39,6 +39,7 @@ def test_custom() -> None:
         ("custom:memory=0GB,bandwidth=1TB/s,flops=1TFLOP/s", "expected more than 0"),
         ("custom:memroy=48GiB", "'memroy=48GiB', expected number=value"),
         ("custom:", "expected number=value"),
+        ("custom:memory=48GiB,memory=40GiB,bandwidth=1TB/s,flops=1TFLOP/s", "memory is given twi"),
     ],
 )
 def test_faults(spec: str, message: str) -> None:

@@ -13,6 +13,7 @@ from sim.metrics import compute_metrics
 from sim.plan import AS_PER_S, Done, Execute, StepPlan
 from sim.policy.base import Pool
 from sim.policy.registry import parse_policy
+from sim.pressure import Pressure
 from sim.record import UNFINISHED, Recorder
 from sim.rules import Rules
 from sim.scheduler import Limits, Scheduler
@@ -90,7 +91,12 @@ def limits(draw: st.DrawFn) -> Limits:
         draw(st.integers(seqs, 20)),
         draw(st.integers(2, 60)),
         batching := draw(st.sampled_from(["continuous", "static"])),
-        rules=draw(
+        Pressure(
+            draw(st.sampled_from(["recompute", "swap"])),
+            draw(st.sampled_from([100, 300, 10_000])),
+            draw(st.sampled_from(["last", "longest", "shortest"])),
+        ),
+        draw(
             st.builds(
                 Rules,
                 async_scheduling=st.booleans() if batching == "continuous" else st.just(False),
@@ -158,6 +164,7 @@ def test_bytes_and_requests_are_conserved_after_every_event(
         received = int((np.round(trace.arrival_s * 1e9) * 10**9 <= now).sum())
         assert left + len(engine.inside()) == received
     assert departed(recorder) == len(trace)  # without a horizon everyone leaves
+    assert engine.swap.free_bytes == bounds.pressure.swap_space_bytes
     memory = manager.memory()
     assert memory.free + memory.external == manager.pool.capacity_bytes
 

@@ -36,7 +36,7 @@ def test_fraction_of_total_and_fraction_of_free_are_two_inputs() -> None:
     of_total = lines(kv_budget(model, device, gpu_memory_utilization=0.8))
     of_free = lines(kv_budget(model, device, kv_free_fraction=0.8))
     total = device.memory_bytes
-    held = sum(of_free[name] for name in ("weights", "rotary table", "activations", "context"))
+    held = sum(of_free[name] for name in ("weights", "rotary table", "activations", "CUDA context"))
     assert of_total["KV cache"] == total * 8 // 10 - held
     assert of_free["KV cache"] == (total - held) * 8 // 10
 

@@ -168,7 +168,9 @@ def test_capped_windows_fit_more() -> None:
     assert size_policy(Paging(16), "", ledger.pool(32_768), (32_768,)).fits[0].requests == 0
 
 
-@pytest.mark.parametrize("context", [0, -1, 1001])
-def test_impossible_lengths_are_named(context: int) -> None:
-    with pytest.raises(InputError, match=f"--context {context}: expected 1 to"):
+@pytest.mark.parametrize(
+    ("context", "expected"), [(0, "at least 1 token"), (-1, "at least 1 token"), (1001, "1 to")]
+)
+def test_impossible_lengths_are_named(context: int, expected: str) -> None:
+    with pytest.raises(InputError, match=f"--context {context}: expected {expected}"):
         size_policy(Paging(16), "", Pool(10**6, 64, 1000), (context,))

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from sim.sizing_cli import list_gpus, list_models, size
+from sim.sizing_text import size_text
 from workloads.errors import InputError
 
 Capture = pytest.CaptureFixture[str]
@@ -71,6 +72,51 @@ def test_copied_heads_and_windows_are_said(capsys: Capture) -> None:
     size(model="gemma-3-27b", gpu="h100", context=(8192,))
     out = capsys.readouterr().out
     assert "with windows capped: 81,920 B per token + 436,207,616 B (0.41 GiB)" in out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"max_num_seqs": 0}, "max_num_seqs=0, expected at least 1"),
+        ({"max_num_batched_tokens": 0}, "max_num_batched_tokens=0, expected at least 1"),
+        ({"max_num_batched_tokens": 8}, "max_num_batched_tokens=8 is below max_num_seqs=256"),
+        ({"max_model_len": 0}, "max_model_len=0, expected at least 2"),
+        ({"context": (-1,)}, "--context -1: expected at least 1 token$"),
+        ({"context": ()}, "--context: expected at least one length"),
+    ],
+)
+def test_what_simulate_refuses_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        size(**{"model": "llama-13b", "gpu": GPU, "context": (8192,), **options})
+
+
+def test_small_parts_are_not_zero(capsys: Capture) -> None:
+    size(model="llama-2-13b", gpu=GPU, context=(1000,))
+    out = capsys.readouterr().out
+    (table,) = [line for line in out.splitlines() if "rotary table" in line]
+    assert "1,048,576 B    1.00 MiB" in table
+    assert " 0.00 GiB" not in out
+    assert "− CUDA context " in out
+    assert size_text(0) == "0 B"
+    assert size_text(4096) == "4.00 KiB"
+
+
+@pytest.mark.parametrize(
+    ("options", "tokens", "why"),
+    [
+        ({}, 1000, "the longest --context (simulate takes the model's own 4,096)"),
+        ({"max_model_len": 2048}, 2048, "given by --max-model-len"),
+    ],
+)
+def test_the_longest_context_is_said_with_its_reason(
+    capsys: Capture, options: dict[str, int], tokens: int, why: str
+) -> None:
+    found = sized(capsys, context=(500, 1000), policy=("preallocation",), **options)
+    assert found["max_model_len"] == found["policies"][0]["max_model_len"] == tokens
+    assert why in found["max_model_len_why"]
+    size(model="llama-13b", gpu=GPU, context=(500, 1000), **options)
+    (line,) = [ln for ln in capsys.readouterr().out.splitlines() if "max-model-len  " in ln]
+    assert line.startswith(f"max-model-len  {tokens:,} tokens: {why}")
 
 
 def test_lists(capsys: Capture) -> None:

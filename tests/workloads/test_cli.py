@@ -93,6 +93,25 @@ def test_generate_all_at_once_needs_no_rate(tmp_path: Path) -> None:
     assert trace.prompt_tokens.tolist() == [7, 7]
 
 
+def test_generate_says_what_it_wrote(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "t.csv"
+    rate = ("--request-rate", "0.5", "--arrivals", "constant", "-o", str(out))
+    run("generate", "--requests", "1001", *rate)
+    assert capsys.readouterr().out == f"{out}: 1,001 requests over 2,000.00 s\n"
+    run("generate", "--requests", "1", *rate, "--json")
+    printed = json.loads(capsys.readouterr().out)
+    assert printed == {"trace": str(out), "requests": 1, "span_s": 0.0}
+
+
+def test_more_requests_than_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def exhausted(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("workloads.synthetic.generate", exhausted)
+    with pytest.raises(InputError, match="--requests 2: more than this machine's memory holds"):
+        run(*GENERATE, str(tmp_path / "t.csv"))
+
+
 @pytest.mark.parametrize(
     ("tokens", "expected"),
     [
@@ -103,6 +122,17 @@ def test_generate_all_at_once_needs_no_rate(tmp_path: Path) -> None:
             "--lengths draws both lengths",
         ),
         ((*GENERATE, "t.txt"), "unknown suffix"),
+        ((*GENERATE, f"{'t' * 300}.csv"), "cannot be written: File name too long"),
+        (
+            ("generate", "--requests", "100000000000", "--request-rate", "1", "-o", "t.csv"),
+            "requests is 100,000,000,000, expected at most 1,000,000,000",
+        ),
+        (
+            ("generate", "--requests", "1.5", "-o", "t.csv"),
+            r"--requests 1\.5: expected a whole number",
+        ),
+        ((*GENERATE, "t.csv", "--seed=2.0"), r"--seed 2\.0: expected a whole number"),
+        (("describe", "x.csv", "--block-tokens", "1.5"), "--block-tokens 1.5: expected a whole"),
     ],
 )
 def test_mistakes(

@@ -107,3 +107,17 @@ def test_unknown_suffix(tmp_path: Path, name: str) -> None:
 def test_no_such_folder(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be written: No such file or directory"):
         write_trace(read_trace("burstgpt-sample"), tmp_path / "none" / "t.csv")
+
+
+def test_a_file_in_place_of_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("precious")
+    with pytest.raises(InputError, match=r"x\.csv: cannot be written: Not a directory"):
+        write_trace(read_trace("burstgpt-sample"), tmp_path / "a.csv" / "x.csv")
+    assert (tmp_path / "a.csv").read_text() == "precious"
+
+
+def test_a_folder_in_place_of_the_file(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").mkdir()
+    with pytest.raises(InputError, match="cannot be written: Is a directory"):
+        write_trace(read_trace("burstgpt-sample"), tmp_path / "a.csv")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]

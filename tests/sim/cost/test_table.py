@@ -1,6 +1,5 @@
 """The kernel table: its sum by hand, and the law that makes fast-forwarding exact."""
 
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

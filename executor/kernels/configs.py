@@ -1,0 +1,76 @@
+"""Tile sizes by architecture, storage and head size: a table, nothing is tuned at import."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import torch
+
+from .pool import Storage
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """block_n keys a step; block_m query rows (prefill); resident programs a multiprocessor."""
+
+    block_n: int
+    warps: int
+    stages: int
+    block_m: int = 0
+    resident: int = 2
+
+
+def decode_config(arch: int, storage: Storage, head_dim: int, dtype: torch.dtype) -> Config:
+    """Codes pay for their unpacking with long tiles: fewer steps, fewer reductions a key."""
+    if storage == "native":
+        if dtype == torch.float32:
+            return Config(32, 8, 2)
+        return Config(64 if head_dim <= 128 else 32, 4, 3, resident=3)
+    if storage == "int4":
+        # Quarter heads of 16 fill the matrix tiles of two warps, not of four.
+        if head_dim <= 64:
+            return Config(64, 2, 3, resident=8)
+        return Config(128 if head_dim <= 128 else 64, 4, 3, resident=3)
+    return Config(128, 4, 3, resident=3) if head_dim <= 128 else Config(64, 4, 3, resident=3)
+
+
+def prefill_config(arch: int, storage: Storage, head_dim: int, dtype: torch.dtype) -> Config:
+    if dtype == torch.float32:
+        return Config(32, 4, 1, block_m=32)
+    return Config(64, 8, 3, block_m=128)
+
+
+@cache
+def device_arch(device: torch.device) -> int:
+    """Compute capability as an integer (90 for sm_90). Off the GPU any row of the table will do."""
+    if device.type != "cuda":
+        return 90
+    major, minor = torch.cuda.get_device_capability(device)
+    return major * 10 + minor
+
+
+@cache
+def multiprocessors(device: torch.device) -> int:
+    if device.type != "cuda":
+        return 1
+    return torch.cuda.get_device_properties(device).multi_processor_count
+
+
+def pick_splits(programs: int, slots: int, tiles: int) -> int:
+    """How many parts a sequence's keys are cut into, from integers the host already knows.
+
+    programs: sequences x kv heads; slots: programs the chip runs at once; tiles: key tiles of the
+    longest sequence. The fewest splits whose last wave is within 5 % of the best fill; a split
+    keeps at least four tiles, or its prologue and the combine cost more than it saves.
+    """
+    most = max(1, min(tiles // 4, 32))
+    if programs == 0 or programs >= 8 * slots:
+        return 1
+
+    def fill(splits: int) -> float:
+        waves = -(-programs * splits // slots)
+        return programs * splits / (waves * slots)
+
+    best = max(fill(s) for s in range(1, most + 1))
+    return next(s for s in range(1, most + 1) if fill(s) >= 0.95 * best)

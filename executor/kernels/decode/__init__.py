@@ -1,0 +1,192 @@
+"""Decode attention: one query token for each sequence over its cached keys."""
+
+from __future__ import annotations
+
+from math import gcd
+from typing import Literal
+
+import torch
+import triton
+
+from ..configs import Config, decode_config, device_arch, multiprocessors, pick_splits
+from ..pool import KVPool
+from ..tile import LOG2E
+from .kernel import combine_kernel, decode_kernel
+from .packed import decode_packed_kernel
+
+Window = Literal["none", "full", "ring"]
+
+
+def decode(
+    q: torch.Tensor,
+    pool: KVPool,
+    lengths: torch.Tensor,
+    *,
+    max_length: int,
+    table: torch.Tensor | None = None,
+    start: torch.Tensor | None = None,
+    scale: float | None = None,
+    window: int = 0,
+    sinks: int = 0,
+    ring: bool = False,
+    out: torch.Tensor | None = None,
+    lse: torch.Tensor | None = None,
+    splits: int | None = None,
+    config: Config | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Output [batch, q_heads, head_dim] in q's type and base-2 log-sum-exp [batch, q_heads] fp32.
+
+    q        [batch, q_heads, head_dim], q_heads a multiple of the pool's kv_heads
+    lengths  int32 [batch] or [batch, kv_heads]: keys so far, the query's own included; 0 gives 0
+    table    int32 [batch, max_pages], or [batch, kv_heads, max_pages] where heads chose their own
+             pages; entries beyond the length (or skipped by the window) are never read
+    start    int64 [batch]: first slot of each sequence in a pool of one page (instead of table)
+    window   keys a query sees, its own included, besides the first ``sinks``; 0: all of them.
+             ring: the pool holds only sinks + window slots a sequence, position p at p while
+             p < sinks and at sinks + (p - sinks) % window after; otherwise every position is kept
+    max_length  an upper bound of lengths known to the host: no device synchronisation
+    """
+    batch, q_heads, head_dim = q.shape
+    heads = query_group(q, pool)
+    check_addresses(pool, table, start, batch)
+    if window < 0 or sinks < 0 or (window == 0 and (sinks > 0 or ring)):
+        raise ValueError(f"window {window}, sinks {sinks}, ring {ring}")
+    out = torch.empty_like(q) if out is None else out
+    if lse is None:
+        lse = torch.empty(batch, q_heads, dtype=torch.float32, device=q.device)
+    if batch == 0:
+        return out, lse
+
+    config = config or decode_config(device_arch(q.device), pool.storage, head_dim, q.dtype)
+    if splits is None:
+        keys = min(max_length, window + sinks) if window else max_length
+        slots = multiprocessors(q.device) * config.resident
+        splits = pick_splits(batch * pool.kv_heads, slots, -(-keys // config.block_n))
+    o_part, lse_part = out, lse
+    strides = (*out.stride()[:2], 0, *lse.stride(), 0)
+    if splits > 1:
+        o_part = torch.empty(batch, q_heads, splits, head_dim, dtype=torch.float32, device=q.device)
+        lse_part = torch.empty(batch, q_heads, splits, dtype=torch.float32, device=q.device)
+        strides = (*o_part.stride()[:3], *lse_part.stride())
+
+    mode: Window = "none" if window == 0 else "ring" if ring else "full"
+    addresses = (table, start, lengths)
+    layout = (
+        *(table.stride()[:-1] if table is not None else (0,)),
+        *(() if table is not None and table.dim() == 3 else (0,)),
+        *lengths.stride(),
+        *(() if lengths.dim() == 2 else (0,)),
+    )
+    # Rows of a dot: 16 at least. The packed kernel's tiles are as narrow as 16 or 32 columns, and a
+    # dot no wider than tall would make its warps repeat each other: larger groups take turns.
+    rows = max(16, triton.next_power_of_2(heads))
+    if pool.storage != "native":
+        rows = 8 if pool.k.shape[-1] * pool.k.element_size() <= 32 else 16
+    # Keys found through a table wait for it: the compiler spreads its stages over both reads, and
+    # only two more of them buffer the keys as deep as without a table.
+    stages = config.stages + (0 if table is None else 2)
+    common = {
+        "HEADS": heads,
+        "GP": rows,
+        "PAGED": table is not None,
+        "PAGE": pool.page_size if table is not None else 0,
+        "WINDOW": mode,
+        "SPLITS": splits,
+        "BN": config.block_n,
+        "STAGES": stages,
+        "num_warps": config.warps,
+        "num_stages": stages,
+    }
+    grid = (batch, pool.kv_heads * -(-heads // rows), splits)
+    factor = (head_dim**-0.5 if scale is None else scale) * LOG2E.value
+    if pool.storage == "native":
+        decode_kernel[grid](
+            q,
+            pool.k,
+            pool.v,
+            *addresses,
+            o_part,
+            lse_part,
+            factor,
+            sinks,
+            window,
+            *q.stride()[:2],
+            *pool.k.stride()[:3],
+            *layout,
+            *strides,
+            D=head_dim,
+            DP=triton.next_power_of_2(head_dim),
+            **common,
+        )
+    else:
+        assert pool.side is not None
+        k, v = pool.k.view(torch.int16), pool.v.view(torch.int16)
+        words = k.shape[-1]
+        if pool.storage == "fp8":
+            side = pool.side
+            side_strides: tuple[int, ...] = (0, side.stride(0), 0)
+        else:
+            side = pool.side.view(torch.int32)
+            side_strides = side.stride()[:3]
+        decode_packed_kernel[grid](
+            q,
+            k,
+            v,
+            side,
+            *addresses,
+            o_part,
+            lse_part,
+            factor,
+            sinks,
+            window,
+            *q.stride()[:2],
+            *k.stride()[:3],
+            *side_strides,
+            *layout,
+            *strides,
+            W=words,
+            WP=max(16, triton.next_power_of_2(words)),
+            STORAGE=pool.storage,
+            ALIGN=gcd(8, *k.stride()[:3]),
+            **common,
+        )
+    if splits > 1:
+        combine_kernel[(batch, q_heads)](
+            o_part,
+            lse_part,
+            out,
+            lse,
+            *o_part.stride()[:3],
+            *lse_part.stride(),
+            *out.stride()[:2],
+            *lse.stride(),
+            D=head_dim,
+            DP=triton.next_power_of_2(head_dim),
+            SPLITS=splits,
+            SP=triton.next_power_of_2(splits),
+            num_warps=4,
+        )
+    return out, lse
+
+
+def query_group(q: torch.Tensor, pool: KVPool) -> int:
+    """Query heads that share a key head."""
+    q_heads, head_dim = q.shape[-2:]
+    if head_dim != pool.head_dim or q.stride(-1) != 1:
+        raise ValueError(f"q must end in a contiguous head of {pool.head_dim}: {q.shape}")
+    if q_heads % pool.kv_heads:
+        raise ValueError(f"{q_heads} query heads do not divide among {pool.kv_heads} kv heads")
+    return q_heads // pool.kv_heads
+
+
+def check_addresses(
+    pool: KVPool, table: torch.Tensor | None, start: torch.Tensor | None, batch: int
+) -> None:
+    if (table is None) == (start is None):
+        raise ValueError("give a page table or start slots, not both")
+    if start is not None and (pool.pages != 1 or start.dtype != torch.int64):
+        raise ValueError("start slots are int64 and need a pool of one page")
+    given = start if table is None else table
+    assert given is not None
+    if given.shape[0] != batch or given.stride(-1) != 1:
+        raise ValueError(f"table or start must have {batch} contiguous rows: {given.shape}")

@@ -1,0 +1,106 @@
+# mypy: disable-error-code="untyped-decorator,no-untyped-def,no-untyped-call"
+"""Decode attention over native pools: one query token a sequence, split over its keys.
+
+Visible keys are numbered 0 .. visible-1. Unwindowed, that number is the position. Under a window W
+with S sinks there are at most S + W of them: a ring holds exactly those, wherever they wrapped to
+(softmax does not care about order), and a full cache needs the gap after the sinks added.
+"""
+
+import triton
+import triton.language as tl
+
+from ..tile import finish, locate, softmax_step
+
+
+@triton.jit
+def key_range(
+    length, sinks, window, i_split, WINDOW: tl.constexpr, SPLITS: tl.constexpr, BN: tl.constexpr
+):
+    """Visible keys, positions that a window skips after its sinks, and this split's interval."""
+    visible = length
+    if WINDOW != "none":
+        visible = tl.minimum(length, sinks + window)
+    span = tl.cdiv(tl.cdiv(visible, BN), SPLITS) * BN
+    first = i_split * span
+    return visible, length - visible, first, tl.minimum(first + span, visible)
+
+
+@triton.jit
+def decode_kernel(
+    Q, K, V, TABLE, START, LENGTHS, OUT, LSE, qk_scale, sinks, window,
+    sq_b, sq_h, sc_p, sc_h, sc_t, st_b, st_h, sl_b, sl_h, so_b, so_h, so_s, se_b, se_h, se_s,
+    HEADS: tl.constexpr, GP: tl.constexpr, D: tl.constexpr, DP: tl.constexpr,
+    PAGED: tl.constexpr, PAGE: tl.constexpr, WINDOW: tl.constexpr,
+    SPLITS: tl.constexpr, BN: tl.constexpr, STAGES: tl.constexpr,
+):  # fmt: skip
+    BLOCKS: tl.constexpr = (HEADS + GP - 1) // GP  # of GP query heads
+    i_b, i_h = tl.program_id(0).to(tl.int64), (tl.program_id(1) // BLOCKS).to(tl.int64)
+    i_s = tl.program_id(2)
+    length = tl.load(LENGTHS + i_b * sl_b + i_h * sl_h)
+    visible, skipped, first, last = key_range(length, sinks, window, i_s, WINDOW, SPLITS, BN)
+    start = tl.zeros([], tl.int64)
+    if not PAGED:
+        start += tl.load(START + i_b)
+    WHOLE: tl.constexpr = PAGE % BN == 0 and WINDOW != "full"
+
+    o_g = tl.program_id(1) % BLOCKS * GP + tl.arange(0, GP)
+    o_d = tl.arange(0, DP)
+    m_g = o_g < HEADS
+    m_d = o_d < D
+    o_h = i_h * HEADS + o_g
+    m_q = m_g[:, None] & m_d[None, :]
+    p_q = Q + i_b * sq_b + o_h[:, None] * sq_h + o_d[None, :]
+    b_q = tl.load(p_q, mask=m_q, other=0.0)  # [GP, DP]
+    DTYPE: tl.constexpr = b_q.dtype
+
+    b_m = tl.full([GP], float("-inf"), tl.float32)
+    b_l = tl.zeros([GP], tl.float32)
+    b_o = tl.zeros([GP, DP], tl.float32)
+    o_table = i_b * st_b + i_h * st_h
+    for n0 in tl.range(first, last, BN, num_stages=STAGES):
+        o_n = n0 + tl.arange(0, BN)
+        m_n = o_n < visible
+        if WINDOW == "full":
+            o_n = tl.where(o_n < sinks, o_n, o_n + skipped)
+        i_page, o_slot = locate(TABLE, o_table, start, n0, o_n, m_n, PAGED, PAGE, WHOLE)
+        o_row = i_page * sc_p + i_h * sc_h + o_slot * sc_t  # [BN]
+        o_kv = o_row[:, None] + o_d[None, :]  # [BN, DP]
+        # Masked lanes read 0: an unwritten tail may hold NaN, and 0 * NaN is NaN.
+        m_kv = m_n[:, None] & m_d[None, :]
+        b_k = tl.load(K + o_kv, mask=m_kv, other=0.0).to(DTYPE)
+        b_s = tl.dot(b_q, tl.trans(b_k), input_precision="ieee") * qk_scale  # [GP, BN]
+        b_s = tl.where(m_n[None, :], b_s, float("-inf"))
+        b_m, b_l, b_p, b_alpha = softmax_step(b_s, b_m, b_l)
+        b_v = tl.load(V + o_kv, mask=m_kv, other=0.0).to(DTYPE)
+        b_o = tl.dot(b_p.to(DTYPE), b_v, b_o * b_alpha[:, None], input_precision="ieee")
+
+    b_div, b_lse = finish(b_m, b_l)
+    o_o = i_b * so_b + o_h[:, None] * so_h + i_s.to(tl.int64) * so_s + o_d[None, :]
+    tl.store(OUT + o_o, (b_o / b_div[:, None]).to(OUT.dtype.element_ty), mask=m_q)
+    tl.store(LSE + i_b * se_b + o_h * se_h + i_s * se_s, b_lse, mask=m_g)
+
+
+@triton.jit
+def combine_kernel(
+    PART, PART_LSE, OUT, LSE, sp_b, sp_h, sp_s, sm_b, sm_h, sm_s, so_b, so_h, se_b, se_h,
+    D: tl.constexpr, DP: tl.constexpr, SPLITS: tl.constexpr, SP: tl.constexpr,
+):  # fmt: skip
+    """Weighs the splits' outputs by their share of the softmax sum."""
+    i_b, i_h = tl.program_id(0).to(tl.int64), tl.program_id(1).to(tl.int64)
+    o_s = tl.arange(0, SP)
+    o_d = tl.arange(0, DP)
+    m_s = o_s < SPLITS
+    p_lse = PART_LSE + i_b * sm_b + i_h * sm_h + o_s * sm_s
+    b_lse = tl.load(p_lse, mask=m_s, other=float("-inf"))  # [SP]
+    peak = tl.max(b_lse, 0)
+    peak = tl.where(peak == float("-inf"), 0.0, peak)
+    b_w = tl.exp2(b_lse - peak)
+    total = tl.sum(b_w, 0)
+    div = tl.where(total > 0.0, total, 1.0)
+    o_part = i_b * sp_b + i_h * sp_h + o_s[:, None] * sp_s + o_d[None, :]
+    m_part = m_s[:, None] & (o_d < D)[None, :]
+    b_part = tl.load(PART + o_part, mask=m_part, other=0.0)  # [SP, DP]
+    b_o = tl.sum(b_part * b_w[:, None], 0) / div
+    tl.store(OUT + i_b * so_b + i_h * so_h + o_d, b_o.to(OUT.dtype.element_ty), mask=o_d < D)
+    lse = tl.where(total > 0.0, peak + tl.log2(div), float("-inf"))
+    tl.store(LSE + i_b * se_b + i_h * se_h, lse)

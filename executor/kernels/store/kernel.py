@@ -1,0 +1,99 @@
+# mypy: disable-error-code="untyped-decorator,no-untyped-def,no-untyped-call"
+"""Writes K and V of new tokens into their slots, quantising on the way."""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def _codes(b_x, b_scale, LOW: tl.constexpr, HIGH: tl.constexpr):
+    """Integer codes [BT, N] under the scale [BT] as it is stored, rounded half up, as int32."""
+    b_div = b_scale.to(tl.float32)
+    b_div = tl.where(b_div > 0.0, b_div, 1.0)
+    b_x = tl.div_rn(b_x, tl.broadcast_to(b_div[:, None], b_x.shape))
+    return tl.minimum(tl.maximum(tl.floor(b_x + 0.5), LOW), HIGH).to(tl.int32)
+
+
+@triton.jit
+def _e4m3(b_x):
+    """e4m3 codes, round to nearest even, saturating; NaN stays NaN. As integers, so that it is the
+    same on every GPU: the instruction starts with sm_89."""
+    b_bits = b_x.to(tl.int32, bitcast=True)
+    b_nan = (b_bits & 0x7FFFFFFF) > 0x7F800000
+    b_abs = tl.minimum(tl.abs(b_x), 448.0)
+    # 2^-120 moves e4m3's exponents onto fp32's smallest, subnormals onto subnormals.
+    b_abs = (b_abs * 7.52316384526264e-37).to(tl.int32, bitcast=True)
+    b_code = (b_abs + 0x7FFFF + ((b_abs >> 20) & 1)) >> 20
+    return tl.where(b_nan, 0x7F, b_code) | ((b_bits >> 24) & 0x80)
+
+
+@triton.jit
+def _store_int8(X, CODE, p_scale, o_x, o_code, m_t, m_x):
+    b_x = tl.load(X + o_x, mask=m_x, other=0.0).to(tl.float32)  # [BT, DP]
+    b_scale = (tl.max(tl.abs(b_x), 1) / 127.0).to(tl.float16)  # [BT]
+    tl.store(p_scale, b_scale, mask=m_t)
+    tl.store(CODE + o_code, _codes(b_x, b_scale, -127.0, 127.0).to(tl.int8), mask=m_x)
+
+
+@triton.jit
+def _quarter(X, p_side, o_x, m_t, m_x):
+    """4-bit codes of a quarter head [BT, QP]; stores its scale and zero."""
+    b_x = tl.load(X + o_x, mask=m_x, other=0.0).to(tl.float32)
+    b_low = tl.min(tl.where(m_x, b_x, float("inf")), 1)  # [BT]
+    b_high = tl.max(tl.where(m_x, b_x, float("-inf")), 1)
+    # Skipped tokens have no elements; their infinities must not meet in a subtraction.
+    b_low = tl.where(m_t, b_low, 0.0)
+    b_high = tl.where(m_t, b_high, 0.0)
+    b_zero = b_low.to(tl.float16)
+    b_scale = ((b_high - b_low) / 15.0).to(tl.float16)
+    tl.store(p_side, b_scale, mask=m_t)
+    tl.store(p_side + 1, b_zero, mask=m_t)
+    return _codes(b_x - b_zero.to(tl.float32)[:, None], b_scale, 0.0, 15.0)
+
+
+@triton.jit
+def _store_int4(X, WORD, p_side, o_x, o_word, m_t, m_x, QUARTER: tl.constexpr):
+    b_w = _quarter(X, p_side, o_x, m_t, m_x)
+    b_w |= _quarter(X, p_side + 2, o_x + QUARTER, m_t, m_x) << 4
+    b_w |= _quarter(X, p_side + 4, o_x + 2 * QUARTER, m_t, m_x) << 8
+    b_w |= _quarter(X, p_side + 6, o_x + 3 * QUARTER, m_t, m_x) << 12
+    tl.store(WORD + o_word, b_w.to(tl.int16), mask=m_x)
+
+
+@triton.jit
+def store_kernel(
+    KNEW, VNEW, K, V, SIDE, SLOTS, tokens, page_size,
+    sn_t, sn_h, sc_p, sc_h, sc_t, ss_p, ss_h, ss_t,
+    D: tl.constexpr, DP: tl.constexpr, STORAGE: tl.constexpr, BT: tl.constexpr,
+):  # fmt: skip
+    """Strides of the cache count its elements: int16 words for int4, else one code each."""
+    i_t, i_h = tl.program_id(0), tl.program_id(1).to(tl.int64)
+    o_t = i_t * BT + tl.arange(0, BT)
+    i_slot = tl.load(SLOTS + o_t, mask=o_t < tokens, other=-1).to(tl.int64)  # [BT]
+    m_t = i_slot >= 0
+    i_page = i_slot // page_size
+    o_in = i_slot % page_size
+    o_d = tl.arange(0, DP)
+    o_x = (o_t.to(tl.int64) * sn_t + i_h * sn_h)[:, None] + o_d[None, :]  # [BT, DP]
+    o_c = (i_page * sc_p + i_h * sc_h + o_in * sc_t)[:, None] + o_d[None, :]
+    o_side = i_page * ss_p + i_h * ss_h + o_in * ss_t
+    if STORAGE == "int4":
+        QUARTER: tl.constexpr = D // 4  # DP covers a quarter here
+        m_x = m_t[:, None] & (o_d < QUARTER)[None, :]
+        _store_int4(KNEW, K, SIDE + o_side, o_x, o_c, m_t, m_x, QUARTER)
+        _store_int4(VNEW, V, SIDE + o_side + 8, o_x, o_c, m_t, m_x, QUARTER)
+    else:
+        m_x = m_t[:, None] & (o_d < D)[None, :]
+        if STORAGE == "int8":
+            _store_int8(KNEW, K, SIDE + o_side, o_x, o_c, m_t, m_x)
+            _store_int8(VNEW, V, SIDE + o_side + 1, o_x, o_c, m_t, m_x)
+        else:
+            b_k = tl.load(KNEW + o_x, mask=m_x, other=0.0)
+            b_v = tl.load(VNEW + o_x, mask=m_x, other=0.0)
+            if STORAGE == "fp8":
+                b_unit = tl.full([BT, DP], 1.0, tl.float32)
+                b_k = tl.div_rn(b_k.to(tl.float32), b_unit * tl.load(SIDE + i_h * ss_h))
+                b_v = tl.div_rn(b_v.to(tl.float32), b_unit * tl.load(SIDE + i_h * ss_h + 1))
+                b_k, b_v = _e4m3(b_k), _e4m3(b_v)
+            tl.store(K + o_c, b_k.to(K.dtype.element_ty), mask=m_x)
+            tl.store(V + o_c, b_v.to(V.dtype.element_ty), mask=m_x)

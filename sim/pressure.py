@@ -1,0 +1,58 @@
+"""What happens when growth lacks memory: who gives way, and whether KV is kept on the host."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from sim.sequence import Sequence
+from workloads.errors import InputError
+
+Preemption = Literal["recompute", "swap"]
+Victim = Literal["last", "longest", "shortest"]
+
+
+@dataclass(frozen=True, slots=True)
+class Pressure:
+    """`recompute` drops a victim's KV (vLLM V1); `swap` moves it to host memory (vLLM V0).
+
+    A victim for which the host has no room is recomputed. The victim is the request admitted last,
+    or the one with the longest or shortest context (of equals the last admitted).
+    """
+
+    preemption: Preemption = "recompute"
+    swap_space_bytes: int = 0  # host memory per GPU
+    victim: Victim = "last"
+
+    def __post_init__(self) -> None:
+        if self.preemption == "swap" and self.swap_space_bytes < 1:
+            raise InputError("--preemption swap: expected a --swap-space, such as 4GiB")
+
+
+class HostSwap:
+    """KV on the host, and what the next step must move first. Bytes per GPU."""
+
+    def __init__(self, capacity_bytes: int) -> None:
+        self.free_bytes = capacity_bytes
+        self._out_bytes = 0
+        self._in_bytes = 0
+
+    def store(self, seq: Sequence, size_bytes: int) -> None:
+        """Keep the KV of the preempted sequence's `lost` tokens, if there is room."""
+        if 0 < size_bytes <= self.free_bytes:
+            self.free_bytes -= size_bytes
+            self._out_bytes += size_bytes
+            seq.swapped = seq.lost
+            seq.swapped_bytes += size_bytes
+            seq.host_bytes = size_bytes
+
+    def load(self, seq: Sequence, size_bytes: int) -> None:
+        """Bring back so much of it; the sequence's host memory is free again."""
+        self.free_bytes += seq.host_bytes
+        self._in_bytes += size_bytes
+        seq.swapped_bytes += size_bytes
+        seq.swapped = seq.host_bytes = 0
+
+    def traffic(self) -> tuple[int, int]:
+        """Bytes out and in since the last call."""
+        moved = self._out_bytes, self._in_bytes
+        self._out_bytes = self._in_bytes = 0
+        return moved

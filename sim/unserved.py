@@ -1,0 +1,49 @@
+"""Which requests can't be served whole, known before the run from the limits that bind it."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sim.scheduler import Scheduler
+from sim.simulation import Setup
+
+
+class Unserved(NamedTuple):
+    """A request of the trace. It is refused where `served_tokens` is 0, else truncated."""
+
+    request: int  # row in the trace, from 0
+    prompt_tokens: int
+    output_tokens: int
+    served_tokens: int  # output tokens that it will get
+    reason: str
+
+
+def find_unserved(setup: Setup) -> list[Unserved]:
+    """Requests that will be refused or truncated under the setup's policy, in trace order.
+
+    The bound is the scheduler's own, so nothing else is refused or truncated when it runs.
+    """
+    scheduler = Scheduler(setup.policy.manager(setup.pool), setup.limits)
+    longest = scheduler.longest_total
+    if longest == setup.limits.max_model_len:
+        reason = f"the longest context is {longest:,} tokens (--max-model-len)"
+    else:
+        reason = f"the whole cache serves {longest:,} tokens under {setup.label}"
+    trace = setup.trace
+    rows = np.flatnonzero(trace.prompt_tokens + trace.output_tokens > longest).tolist()
+    lengths = [(int(trace.prompt_tokens[row]), int(trace.output_tokens[row])) for row in rows]
+    return [
+        Unserved(row, prompt, output, scheduler.servable(prompt, output), reason)
+        for row, (prompt, output) in zip(rows, lengths, strict=True)
+    ]
+
+
+def summary(setup: Setup, unserved: list[Unserved]) -> str:
+    """One line: how many are refused and truncated, and by which limit."""
+    refused = sum(not row.served_tokens for row in unserved)
+    if not unserved:
+        return f"{setup.label}: all {len(setup.trace):,} requests can be served"
+    return (
+        f"{setup.label}: {refused:,} of {len(setup.trace):,} requests can never be served, "
+        f"{len(unserved) - refused:,} will be truncated: {unserved[0].reason}"
+    )
