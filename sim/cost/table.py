@@ -186,19 +186,21 @@ class KernelTable:
         known = min(max(earlier, 0.0), grid.longest_earlier)
         us = alone = grid.chunk(size, known)
         span = min(size, grid.longest_earlier)
-        if earlier < 0 and span:  # triangles of several prompts are less than that of one
-            slope = (grid.chunk(size, span) - alone) / span
+        if earlier < 0:  # triangles of several prompts are less than that of one
+            slope = (grid.chunk(size, span) - alone) / span if span else size * self._pair_us
             us = max(us + slope * earlier, LEAST_SHARE * us)
         if tokens > most:
             self._say(f"chunks above {most:,} tokens")
         us += max(pairs - size * (known + size / 2), 0.0) * self._pair_us
-        if n:
+        if n and not grid.most_decodes_beside:
+            self._beyond["decodes beside a chunk were not measured: times are added"] = None
+            us += self._decode(n, mean)
+        elif n:
             at = min(n, grid.most_decodes_beside)
             if n > at:
                 self._say(f"more than {at} decoding requests beside a chunk")
             context = min(mean, self._contexts[-1])
-            if at:
-                us += grid.chunk(size, known, at, context) - alone
+            us += grid.chunk(size, known, at, context) - alone
             us += (n * mean - at * context) * self._key_us
         return us
 
