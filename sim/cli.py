@@ -21,6 +21,7 @@ COMMANDS = {
     "report": ("reports.cli:report", "Compare runs in one HTML file that opens offline."),
     "size": ("sim.sizing_cli:size", "Where a device's memory goes, and what fits."),
     "profiles": ("sim.profiles_cli:app", "Measured kernel times: convert them into a profile."),
+    "fit": ("sim.fit_cli:fit_run", "Fit a few named parameters to a measured run."),
     "compare-run": ("sim.compare_cli:compare_run", "A measured run beside its prediction."),
     "traces": ("workloads.cli:app", "List, describe and generate request traces."),
 }

@@ -211,11 +211,13 @@ class KernelTable:
         rules = self.rules
         padded = captured_size(tokens, rules.padded_to)
         known = min(padded, self._most_tokens)
-        us = rules.host_overhead_s * 1e6
+        us = 0.0
         for kernel, line in self._per_layer.items():
             stairs = rules.whole_tiles and kernel in GEMMS
             times = 2 if kernel == "layernorm" else 1
             us += self._layers * times * (line.at_tile(known) if stairs else line.at(known))
+        us = max(us - self._layers * rules.kernel_overlap_s * 1e6, 0.0)
+        us += rules.host_overhead_s * 1e6
         us += sum([line.at(known) for line in self._per_step])
         if padded > known:
             self._say(f"steps above {known:,} tokens")
@@ -223,7 +225,6 @@ class KernelTable:
         if sequences > self._most_sequences:
             self._say(f"more than {self._most_sequences} sequences a step")
         us += sum([line.at(sequences) for line in self._per_sequence])
-        us -= self._layers * rules.kernel_overlap_s * 1e6
         if self._reduce:
             size = padded * self._reduced_bytes
             us += (2 * self._layers + 1) * self._reduce.seconds(size) * 1e6
