@@ -22,13 +22,13 @@ ROUNDS = 12
 STEP = 0.03
 """Share of a parameter that a difference quotient moves: the schedule makes smaller ones noise."""
 
-SMALLEST_S = 10e-6
-"""A parameter of zero is moved by so much instead."""
+LARGE_S = {"kernel_overlap_s": 300e-6, "host_overhead_s": 3e-3}
+"""What a parameter of zero is scaled by: moving it must change a step by a part in a hundred."""
 
 Matrix = NDArray[np.float64]
 
 
-FARTHEST = 50.0
+FARTHEST = 2.0
 """Times itself that a parameter may move in a round."""
 
 
@@ -78,7 +78,7 @@ def fit(
     """Gauss-Newton on first- and last-token times of the `chosen` requests (all), halving steps."""
     mask = np.ones(len(measured.trace), dtype=bool) if chosen is None else chosen
     start = {name: parameter(setup, name) for name in names}
-    scale = np.array([max(abs(start[name]), SMALLEST_S) for name in names])
+    scale = np.array([start[name] or LARGE_S.get(name, 1.0) for name in names])
 
     def residuals(x: Floats) -> Floats:
         run = execute(with_parameters(setup, dict(zip(names, x * scale, strict=True))))
@@ -88,7 +88,7 @@ def fit(
     at = residuals(x)
     for _ in range(ROUNDS):
         slopes = _slopes(residuals, x)
-        move = np.clip(-np.linalg.lstsq(slopes, at, rcond=None)[0], -FARTHEST, FARTHEST)
+        move = _move(slopes, at, x)
         better = None
         for share in (1.0, 0.5, 0.25, 0.1):
             candidate = np.maximum(x + share * move, 0.0)
@@ -119,6 +119,19 @@ def request_residuals(measured: Measured, run: Run, mask: NDArray[np.bool_]) -> 
     first = np.asarray(requests["first_token_s"], dtype=np.float64) - measured.first_token_s
     last = np.asarray(requests["finish_s"], dtype=np.float64) - measured.last_token_s
     return np.concatenate((first[mask], last[mask]))
+
+
+def _move(slopes: Matrix, at: Floats, x: Floats) -> Floats:
+    """The least-squares step, without parameters that it would take from 0 to below."""
+    free = np.ones(len(x), dtype=bool)
+    while True:
+        move = np.zeros_like(x)
+        if free.any():
+            move[free] = -np.linalg.lstsq(slopes[:, free], at, rcond=None)[0]
+        stuck = (x <= 0) & (move < 0)
+        if not stuck.any():
+            return np.clip(move, -FARTHEST, FARTHEST)
+        free &= ~stuck
 
 
 def _slopes(residuals: Callable[[Floats], Floats], x: Floats) -> Matrix:
