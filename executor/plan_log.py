@@ -40,16 +40,17 @@ def expand(log: Iterable[Logged]) -> Iterator[Logged]:
         yield Logged(single(plan), 1, first, 0)
         for j in range(1, steps):
             later = StepPlan(
-                plan.step + j,
-                1,
-                plan.decodes,
-                plan.context_tokens + j * plan.decodes,
-                plan.read_bytes + j * plan.read_growth_bytes,
-                0,
-                0,
-                (),
-                (),
-                (),
-                (),
+                step=plan.step + j,
+                max_steps=1,
+                decodes=plan.decodes,
+                context_tokens=plan.context_tokens + j * plan.decodes,
+                read_bytes=plan.read_bytes + j * plan.read_growth_bytes,
+                read_growth_bytes=0,
+                prefill_tokens=0,
+                chunks=(),
+                admitted=(),
+                preempted=(),
+                finished=(),
+                longest_context=plan.longest_context + j,
             )
             yield Logged(later, 1, first + j * growth, 0)

@@ -29,6 +29,9 @@ COMMANDS = {
         "sim.policy.comparison_cli:compare_policies",
         "What cache policies keep, read and give up, on the same requests.",
     ),
+    "profiles": ("sim.profiles_cli:app", "Measured kernel times: convert them into a profile."),
+    "fit": ("sim.fit_cli:fit_run", "Fit a few named parameters to a measured run."),
+    "compare-run": ("sim.compare_cli:compare_run", "A measured run beside its prediction."),
     "traces": ("workloads.cli:app", "List, describe and generate request traces."),
 }
 for name, (target, summary) in COMMANDS.items():
@@ -38,9 +41,13 @@ LISTS = {
     "models": ("sim.sizing_cli:list_models", "Model presets."),
     "gpus": ("sim.sizing_cli:list_gpus", "Device presets."),
     "policies": ("sim.policy.cli:list_policies", "Cache policies and their options."),
+    "engines": ("sim.engines_cli:list_engines", "Engine presets and how they differ."),
+    "profiles": ("sim.profiles_cli:list_profiles", "Shipped kernel profiles."),
     "traces": ("workloads.cli:list_traces", "Shipped traces."),
 }
-listing = App(name="list", help="List what can be named: models, gpus, policies, traces.")
+listing = App(
+    name="list", help="List what can be named: models, gpus, policies, engines, profiles, traces."
+)
 for name, (target, summary) in LISTS.items():
     listing.command(target, name=name, help=summary)
 app.command(listing)

@@ -29,7 +29,7 @@ def serve(
     Arrivals are taken to the nanosecond. A request that can never fit is refused on arrival and
     named; one whose output can't fit whole gets what fits.
     """
-    arrivals = _Arrivals(trace)
+    arrivals = Arrivals(trace)
     schedule, advance, complete = scheduler.schedule, scheduler.advance, scheduler.complete
     stepped, completed = recorder.stepped, recorder.completed
     takes_arrivals = scheduler.takes_arrivals
@@ -65,7 +65,7 @@ def serve(
     recorder.ended(now, scheduler)
 
 
-class _Arrivals:
+class Arrivals:
     """The trace's rows, one at a time."""
 
     def __init__(self, trace: Trace) -> None:

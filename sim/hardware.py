@@ -123,6 +123,12 @@ def find_device(name: str) -> Device:
     )
 
 
+def device_called(reported: str) -> Device | None:
+    """The preset for a name as drivers report it, such as `NVIDIA GeForce RTX 4090`."""
+    words = set(reported.lower().replace("-", " ").split())
+    return next((d for name, d in DEVICES.items() if words.issuperset(name.split("-"))), None)
+
+
 def _custom(name: str, numbers: str) -> Device:
     given = {"host": PCIE_4, "peer": PCIE_4}
     seen: set[str] = set()

@@ -90,7 +90,7 @@ class Recorder:
         now_as, steps, first_as, growth_as = done
         # fmt: off
         (step, _, decodes, context, read_bytes, _, prefilled,
-         chunks, admitted, preempted, _, swap_out, swap_in) = plan
+         chunks, admitted, preempted, _, swap_out, swap_in, _) = plan
         # fmt: on
         start_s = self._now_s if start_as == self._now_as else start_as / AS_PER_S
         end_s = self._now_s = now_as / AS_PER_S

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +24,7 @@ from sim.simulation import Run
 from workloads.errors import InputError
 
 SCHEMA_VERSION = 1
+Kind = Literal["simulated", "measured"]
 REPORT = "report.html"
 FILES = {"run.json", "requests.parquet", "steps.parquet", "timeline.parquet"}
 VALIDATION_FILE = "validation.json"
@@ -74,7 +75,7 @@ def _replaceable(folder: Path) -> bool:
     )
 
 
-def write_run(run: Run, folder: Path, command: str) -> dict[str, Any]:
+def write_run(run: Run, folder: Path, command: str, kind: Kind | None = None) -> dict[str, Any]:
     """Write the run into an existing, empty folder; returns what run.json holds."""
     requests = dict(run.log.requests)
     status = pa.DictionaryArray.from_arrays(
@@ -86,7 +87,7 @@ def write_run(run: Run, folder: Path, command: str) -> dict[str, Any]:
         ("timeline", run.log.timeline),
     ):
         pq.write_table(_table(columns), folder / f"{name}.parquet", compression="zstd")
-    description = describe_run(run, command)
+    description = describe_run(run, command, kind)
     text = json.dumps(description, indent=1, allow_nan=False, ensure_ascii=False)
     (folder / "run.json").write_text(text + "\n", encoding="utf-8")
     return description
@@ -116,7 +117,7 @@ def _texts(values: tuple[str, ...]) -> pa.Array:
     return pa.StringArray.from_buffers(len(values), pa.py_buffer(ends), pa.py_buffer(text))
 
 
-def describe_run(run: Run, command: str) -> dict[str, Any]:
+def describe_run(run: Run, command: str, kind: Kind | None = None) -> dict[str, Any]:
     """What run.json holds: all that decided the outcome, and its metrics."""
     setup = run.setup
     trace, model, device = setup.trace, setup.model, setup.device
@@ -128,7 +129,7 @@ def describe_run(run: Run, command: str) -> dict[str, Any]:
             "python": platform.python_version(),
             **{name: version(name) for name in run.versions},
         },
-        "kind": run.kind,
+        "kind": kind or run.kind,
         "name": setup.label,
         "command": command,
         "trace": {
@@ -160,6 +161,7 @@ def describe_run(run: Run, command: str) -> dict[str, Any]:
             "limitation": setup.policy.limitation,
         },
         "limits": asdict(setup.limits),
+        "engine": setup.engine.name,
         "gpu_memory_utilization": setup.gpu_memory_utilization,
         "request_rate": setup.request_rate,
         "horizon_s": setup.horizon_s,
@@ -177,6 +179,7 @@ def describe_run(run: Run, command: str) -> dict[str, Any]:
         "cost": {
             "name": run.cost.name,
             "constants": [constant._asdict() for constant in run.cost.constants],
+            "warnings": list(run.cost.warnings),
         },
         "seed": None,
         "metrics": as_dicts(run.metrics_list),

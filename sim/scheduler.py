@@ -14,6 +14,7 @@ from typing import Literal
 from sim.plan import Chunk, StepPlan, from_fields
 from sim.policy.base import Manager
 from sim.pressure import HostSwap, Pressure
+from sim.rules import Rules
 from sim.sequence import Sequence
 from workloads.errors import InputError
 
@@ -36,6 +37,7 @@ class Limits:
     max_model_len: int = 4096
     batching: Batching = "continuous"
     pressure: Pressure = field(default_factory=Pressure)
+    rules: Rules = field(default_factory=Rules)
 
     def __post_init__(self) -> None:
         for name in ("max_num_seqs", "max_num_batched_tokens"):
@@ -48,6 +50,8 @@ class Limits:
                 f"max_num_batched_tokens={self.max_num_batched_tokens} is below "
                 f"max_num_seqs={self.max_num_seqs}: a full batch could not decode"
             )
+        if self.batching == "static" and self.rules.async_scheduling:
+            raise InputError("batching=static: is not planned ahead, expected continuous")
 
 
 class Scheduler:
@@ -56,6 +60,7 @@ class Scheduler:
     def __init__(self, manager: Manager, limits: Limits) -> None:
         self.manager = manager
         self.limits = limits
+        self._rules = limits.rules
         self._static = limits.batching == "static"
         self._max_num_seqs = limits.max_num_seqs
         self._max_num_batched_tokens = limits.max_num_batched_tokens
@@ -70,7 +75,9 @@ class Scheduler:
         self._admissions = 0
         self._finishing: list[tuple[int, int, Sequence]] = []  # (tick, admission, sequence)
         self._finished: list[int] = []
+        self._longest: list[tuple[int, int, Sequence]] = []  # (joined tick - stored, as above)
         self.leaving: list[Sequence] = []  # of the held, those that left early
+        self.departing: list[Sequence] = []  # planned ahead: their last token is being computed
 
     def servable(self, prompt: int, output: int) -> int:
         """Output tokens that such a request will get; 0 if it can never be served."""
@@ -85,7 +92,8 @@ class Scheduler:
 
     def inside(self) -> list[Sequence]:
         """Every request that has arrived, was not refused, and has not been reported finished."""
-        return [*self.waiting, *self.running.values(), *self.held, *self.leaving]
+        gone = [seq for seq in self.departing if seq.index not in self.running]
+        return [*self.waiting, *self.running.values(), *self.held, *self.leaving, *gone]
 
     def schedule(self) -> StepPlan | None:
         """Decide the next step and take its memory; None where nothing waits or runs."""
@@ -102,9 +110,11 @@ class Scheduler:
             budget = self._max_num_batched_tokens - decoding
             if self.prefilling:
                 prefill_tokens = self._extend(budget, chunks, preempted)
-            if self.waiting and not (preempted and self.running):
+            if self.waiting and (
+                not (preempted and self.running) or self._rules.admit_after_preemption
+            ):
                 prefill_tokens += self._admit(budget - prefill_tokens, chunks, admitted)
-        if not self.running:
+        if not (manager.decoding or chunks):
             return None
         max_steps = 1
         # After a preemption admission is asked again next step; who left early is reported then.
@@ -130,6 +140,7 @@ class Scheduler:
                 tuple(preempted),
                 finished,
                 *self.swap.traffic(),
+                self._longest_context(),
             )
         )
 
@@ -164,6 +175,14 @@ class Scheduler:
             self.held = []
         return first, finished
 
+    def depart(self, finished: list[Sequence]) -> None:
+        """The step with their last token has run: planned ahead, they leave only now."""
+        for seq in finished:
+            self.departing.remove(seq)
+            if self.running.pop(seq.index, None):  # else preempted with the token under way
+                self.manager.release(seq)
+                self._finished.append(seq.index)
+
     # -- steps of the above ------------------------------------------------------------------
 
     def _make_room(self, preempted: list[int]) -> None:
@@ -186,6 +205,10 @@ class Scheduler:
 
     def _preempt(self, seq: Sequence) -> int:
         del self.running[seq.index]
+        if seq in self.departing:
+            self.manager.release(seq)
+            self._finished.append(seq.index)
+            return seq.index
         if seq.joined_tick >= 0:
             seq.generated += self.manager.tick - seq.joined_tick
         else:
@@ -198,7 +221,10 @@ class Scheduler:
             self.swap.store(seq, self.manager.transfer_bytes(seq.lost))
         seq.stored = 0
         seq.target = seq.prompt + seq.generated
-        self.waiting.appendleft(seq)
+        if self._rules.preempted_first:
+            self.waiting.appendleft(seq)
+        else:
+            self.waiting.append(seq)
         return seq.index
 
     def _extend(self, budget: int, chunks: list[Chunk], preempted: list[int]) -> int:
@@ -221,7 +247,7 @@ class Scheduler:
         left, most = budget, self._max_num_seqs
         while waiting and left > 0 and len(running) < most:
             seq = waiting[0]
-            if not manager.can_admit(seq):
+            if not self._fits(seq, left):
                 break
             waiting.popleft()
             manager.admit(seq)
@@ -238,6 +264,16 @@ class Scheduler:
             admitted.append(seq.index)
             left -= self._prefill(seq, left, chunks)  # the whole fits, so its beginning does
         return budget - left
+
+    def _fits(self, seq: Sequence, budget: int) -> bool:
+        """Whether the request may begin: whole, or as far as its first chunk."""
+        if self._rules.reserve_whole_prompt:
+            return self.manager.can_admit(seq)
+        whole = seq.target
+        seq.target = min(whole, max(self.manager.found(seq), seq.swapped) + budget)
+        fits = self.manager.can_admit(seq)
+        seq.target = whole
+        return fits
 
     def _swap_in(self, seq: Sequence) -> None:
         """Bring back what the host keeps beyond the tokens that admission found in the cache."""
@@ -268,6 +304,7 @@ class Scheduler:
         manager.join(seq)
         seq.finish_tick = manager.tick + seq.output - seq.generated
         heappush(self._finishing, (seq.finish_tick, seq.admission, seq))
+        heappush(self._longest, (manager.tick - seq.stored, seq.admission, seq))
 
     def _next_finish(self) -> int:
         """The tick at which the next decoding sequence has all its tokens."""
@@ -278,7 +315,23 @@ class Scheduler:
                 return tick
             heappop(finishing)  # it was preempted since
 
+    def _longest_context(self) -> int:
+        """Tokens of the longest decoding sequence, the one being written included."""
+        longest = self._longest
+        while longest:
+            behind, admission, seq = longest[0]
+            if seq.admission == admission and seq.joined_tick >= 0:
+                return self.manager.tick - behind
+            heappop(longest)  # it finished or was preempted since
+        return 0
+
     def _finish(self, seq: Sequence, finished: list[Sequence]) -> None:
+        if self._rules.async_scheduling:
+            if seq.joined_tick >= 0:
+                self.manager.rest(seq)
+            self.departing.append(seq)
+            finished.append(seq)
+            return
         del self.running[seq.index]
         if self._static:
             if seq.joined_tick >= 0:

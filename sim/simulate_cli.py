@@ -24,7 +24,6 @@ def simulate(
     *,
     model: str,
     gpu: str | None = None,
-    cost: Path | None = None,
     kv_cache_dtype: str = "auto",
     policy: Annotated[list[str] | None, Parameter(negative="")] = None,
     output: Annotated[Path, Parameter(name=["--output", "-o"])] = Path("out"),
@@ -40,6 +39,9 @@ def simulate(
     victim: Victim = "last",
     gpu_memory_utilization: float = 0.9,
     kv_cache_memory: str | None = None,
+    engine: str = "default",
+    cost: str | None = None,
+    profile: str | None = None,
     horizon: float | None = None,
     fast_forward: bool = True,
     jobs: int | None = None,
@@ -58,8 +60,6 @@ def simulate(
     gpu
         A device (`kvtwin list gpus`), or one by numbers:
         custom:memory=48GiB,bandwidth=1.2TB/s,flops=200TFLOP/s. May be left out with --cost.
-    cost
-        A cost table of `kvtwin calibrate`: step times as measured, instead of a roofline.
     kv_cache_dtype
         How KV is stored: auto (the model's own type), fp16, bf16, fp8, int8 or int8_fp16.
     policy
@@ -91,6 +91,13 @@ def simulate(
         Share of the device's whole memory that the engine may use.
     kv_cache_memory
         Size of the KV cache itself, such as 12GiB, instead of what is left over.
+    engine
+        How the engine schedules and runs kernels (`kvtwin list engines`).
+    cost
+        roofline, from a datasheet (the default); table, from measured kernel times; or the file
+        of a `kvtwin calibrate`: whole steps as measured on a device.
+    profile
+        Kernel profile for --cost table: a shipped one (`kvtwin list profiles`) or a file.
     horizon
         Stop after so many simulated seconds; the rest stays unfinished.
     fast_forward
@@ -107,7 +114,7 @@ def simulate(
     from sim.batch import run_all
     from sim.cost.steps_table import read_table
     from sim.run_folder import REPORT, folder_name, replaced_folder
-    from sim.simulation import prepare, with_policy
+    from sim.simulation import Cost, prepare, with_policy
     from sim.units import parse_bytes
     from sim.unserved import find_unserved, summary
     from workloads import read_trace
@@ -118,7 +125,8 @@ def simulate(
     requests = read_trace(trace)
     if first is not None:
         requests = first_requests(requests, first)
-    table = None if cost is None else read_table(cost)
+    kind: Cost | None = "roofline" if cost == "roofline" else "table" if cost == "table" else None
+    table = None if cost is None or kind else read_table(Path(cost))
     device: Device | str
     if gpu is not None:
         device = gpu
@@ -145,6 +153,9 @@ def simulate(
         kv_cache_memory_bytes=None
         if kv_cache_memory is None
         else parse_bytes(kv_cache_memory, "--kv-cache-memory"),
+        engine=engine,
+        cost=kind,
+        profile=profile,
         horizon_s=horizon,
         fast_forward=fast_forward,
         cost_table=table,

@@ -6,10 +6,14 @@ from functools import cached_property
 from math import floor, log10
 from typing import TYPE_CHECKING, Literal
 
+from sim.ahead import serve_ahead
 from sim.cost.base import StepCost
+from sim.cost.profile import Profile
 from sim.cost.roofline import Roofline
+from sim.cost.table import KernelTable
 from sim.driver import run_simulated
 from sim.engine import serve
+from sim.engines import DEFAULT, Engine, find_engine
 from sim.hardware import Device, find_device
 from sim.ledger import Ledger, kv_budget
 from sim.metrics import Metric, compute_metrics
@@ -22,6 +26,8 @@ from sim.record import STATUSES, Column, Log, Recorder
 from sim.scheduler import Batching, Limits, Scheduler
 from workloads.errors import InputError
 from workloads.schema import Trace
+
+Cost = Literal["roofline", "table"]
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,15 +57,26 @@ class Setup:
     interval_s: float = 1.0  # between samples of the timeline
     horizon_s: float | None = None
     fast_forward: bool = True
-    cost_table: "CostTable | None" = None  # measured; without it a roofline predicts
+    cost_table: "CostTable | None" = None  # measured steps, of `kvtwin calibrate`
+    engine: Engine = DEFAULT
+    profile: Profile | None = None  # measured kernels; without either the roofline
 
     def cost(self) -> StepCost:
         """A fresh cost model for one run."""
-        if self.cost_table is None:
-            return Roofline(self.model, self.device, self.tp)
-        from sim.cost.calibrated import Calibrated  # late: few runs have measurements
+        if self.cost_table is not None:
+            from sim.cost.calibrated import Calibrated  # late: few runs have measurements
 
-        return Calibrated(self.cost_table, self.model, self.policy, self.ledger.kv.name)
+            return Calibrated(self.cost_table, self.model, self.policy, self.ledger.kv.name)
+        if self.profile is None:
+            return Roofline(self.model, self.device, self.tp)
+        return KernelTable(
+            self.model,
+            self.device,
+            self.profile,
+            tp=self.tp,
+            token_bytes=self.pool.token_bytes,
+            rules=self.engine.kernels,
+        )
 
 
 @dataclass(frozen=True)
@@ -120,6 +137,9 @@ def simulate(
     kv_cache_dtype: str = "auto",
     gpu_memory_utilization: float = 0.9,
     kv_cache_memory_bytes: int | None = None,
+    engine: Engine | str = DEFAULT,
+    cost: Cost | None = None,
+    profile: Profile | str | None = None,
     horizon_s: float | None = None,
     fast_forward: bool = True,
     cost_table: "CostTable | None" = None,
@@ -128,6 +148,7 @@ def simulate(
 
     `trace` is a Trace, a path or the name of a shipped trace; `request_rate` rescales its arrivals
     to so many requests a second. `max_model_len` defaults to the model's own longest context.
+    `engine` names a preset; `profile` a kernel profile, shipped or a file, for `cost="table"`;
     `cost_table` holds measured step times (`sim.cost.steps_table.read_table`).
     Raises InputError where the input can't be used.
     """
@@ -149,6 +170,9 @@ def simulate(
             kv_cache_dtype=kv_cache_dtype,
             gpu_memory_utilization=gpu_memory_utilization,
             kv_cache_memory_bytes=kv_cache_memory_bytes,
+            engine=engine,
+            cost=cost,
+            profile=profile,
             horizon_s=horizon_s,
             fast_forward=fast_forward,
             cost_table=cost_table,
@@ -174,6 +198,9 @@ def prepare(
     kv_cache_dtype: str = "auto",
     gpu_memory_utilization: float = 0.9,
     kv_cache_memory_bytes: int | None = None,
+    engine: Engine | str = DEFAULT,
+    cost: Cost | None = None,
+    profile: Profile | str | None = None,
     horizon_s: float | None = None,
     fast_forward: bool = True,
     cost_table: "CostTable | None" = None,
@@ -189,12 +216,15 @@ def prepare(
         trace = scale_rate(trace, request_rate)
     model = find_model(model) if isinstance(model, str) else model
     device = find_device(gpu) if isinstance(gpu, str) else gpu
+    preset = find_engine(engine) if isinstance(engine, str) else engine
+    kernels = _profile(cost, profile, device, model, tp)
     limits = Limits(
         max_num_seqs,
         max_num_batched_tokens,
         max_model_len if max_model_len is not None else model.max_position_embeddings,
         batching,
         Pressure(preemption, swap_space_bytes, victim),
+        preset.rules,
     )
     ledger = kv_budget(
         model,
@@ -206,17 +236,18 @@ def prepare(
         max_num_batched_tokens=max_num_batched_tokens,
         max_num_seqs=max_num_seqs,
     )
+    ledger = preset.adapt_ledger(ledger)
     if horizon_s is not None and not 0 < horizon_s <= LONGEST_S:
         raise InputError(f"horizon {horizon_s} s, expected more than 0 and at most {LONGEST_S}")
     if len(trace) and trace.arrival_s[-1] > LONGEST_S:
         raise InputError(
             f"{trace.name}: arrivals span {trace.arrival_s[-1]:g} s, expected at most {LONGEST_S}"
         )
-    return Setup(
+    setup = Setup(
         trace=trace,
         model=model,
         device=device,
-        policy=parse_policy(policy),
+        policy=preset.adapt(parse_policy(policy), policy),
         label=policy,
         limits=limits,
         ledger=ledger,
@@ -224,32 +255,59 @@ def prepare(
         tp=tp,
         gpu_memory_utilization=gpu_memory_utilization,
         request_rate=request_rate,
-        interval_s=_interval(trace, Roofline(model, device, tp)),
         horizon_s=horizon_s,
         fast_forward=fast_forward,
         cost_table=cost_table,
+        engine=preset,
+        profile=kernels,
     )
+    return replace(setup, interval_s=_interval(trace, setup.cost()))
 
 
 def with_policy(setup: Setup, policy: str) -> Setup:
     """The same run under another policy."""
-    return replace(setup, policy=parse_policy(policy), label=policy)
+    return replace(setup, policy=setup.engine.adapt(parse_policy(policy), policy), label=policy)
 
 
 def execute(setup: Setup, cost: StepCost | None = None) -> Run:
-    """Run a prepared simulation. Without a cost model, the roofline of its device."""
+    """Run a prepared simulation, under another cost model than its own if one is given."""
     scheduler = Scheduler(setup.policy.manager(setup.pool), setup.limits)
     recorder = Recorder(setup.trace, setup.interval_s)
     model = cost or setup.cost()
     horizon = None if setup.horizon_s is None else round(setup.horizon_s * AS_PER_S)
+    loop = serve_ahead if setup.limits.rules.async_scheduling else serve
     run_simulated(
-        serve(setup.trace, scheduler, recorder, horizon),
+        loop(setup.trace, scheduler, recorder, horizon),
         model,
         setup.fast_forward,
         setup.device.host_bytes_per_s,
     )
     log = recorder.log()
     return Run(setup, log, model, compute_metrics(log, setup.pool.capacity_bytes))
+
+
+def _profile(
+    cost: Cost | None, profile: Profile | str | None, device: Device, model: Model, tp: int
+) -> Profile | None:
+    """The kernel times to predict from; None for the roofline, which is the default."""
+    if cost == "roofline" or (cost is None and profile is None):
+        if profile is not None:
+            raise InputError("--cost roofline: reads no --profile, expected --cost table")
+        return None
+    if isinstance(profile, str):
+        from sim.cost.profile import find_profile
+
+        return find_profile(profile)
+    if profile is None:
+        from sim.cost.profile import profile_for
+
+        profile = profile_for(device.name, model.name, tp)
+    if profile is None:
+        raise InputError(
+            f"--cost table: no shipped profile of {model.name} on {device.name} with tp {tp}; "
+            "expected --profile (see: kvtwin list profiles)"
+        )
+    return profile
 
 
 def _interval(trace: Trace, cost: StepCost) -> float:

@@ -18,6 +18,7 @@ BYTES = {
 }
 BYTES_PER_S = {f"{unit}/s": factor for unit, factor in BYTES.items()}
 FLOPS_PER_S = {"GFLOP/s": 10**9, "TFLOP/s": 10**12, "PFLOP/s": 10**15}
+NANOSECONDS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
 
 _QUANTITY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z/]+)\s*")
 

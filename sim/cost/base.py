@@ -16,6 +16,11 @@ class StepCost(Protocol):
         """What the prediction rests on, for the report."""
         ...
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Where the prediction left what it rests on, so far."""
+        ...
+
     def linear(self, plan: StepPlan) -> tuple[int, int, int]:
         """(first, growth, valid): repetition j of the plan, j < valid, takes first + j * growth.
 

@@ -65,6 +65,14 @@ class Calibrated:
         )
 
     @property
+    def warnings(self) -> tuple[str, ...]:
+        """What to know before trusting the run."""
+        if not self._outside:
+            return ()
+        share = 100 * self.extrapolated_share
+        return (f"{share:.1f} % of steps lie beyond what was measured",)
+
+    @property
     def extrapolated_share(self) -> float:
         """Of the answers given, those outside of what was measured."""
         return self._outside / self._steps if self._steps else 0.0

@@ -8,6 +8,7 @@ class FixedStep:
     """`seconds` a step, whatever it computes."""
 
     name = "fixed"
+    warnings = ()
 
     def __init__(self, seconds: float, source: str) -> None:
         self.constants: tuple[Constant, ...] = (Constant("step", seconds, "s", source),)

@@ -48,6 +48,7 @@ class Roofline:
     """Cost of steps of one model on one device (or `tp` equal devices)."""
 
     name = "roofline"
+    warnings = ()
 
     def __init__(
         self, model: Model, device: Device, tp: int = 1, efficiency: Efficiency | None = None

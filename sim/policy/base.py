@@ -91,6 +91,10 @@ class Manager(ABC):
     def can_admit(self, seq: Sequence) -> bool:
         """Whether `seq.target` tokens fit now, beside what others hold."""
 
+    def found(self, seq: Sequence) -> int:
+        """Tokens that admission would find in the cache."""
+        return 0
+
     def can_extend(self, seq: Sequence, tokens: int) -> bool:
         """Whether the prefilling sequence's next tokens fit now."""
         return True

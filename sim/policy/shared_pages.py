@@ -32,6 +32,10 @@ class SharedPages(Pages):
                 need -= blocks
         return need <= self.free - keep
 
+    def found(self, seq: Sequence) -> int:
+        matched = self.cache.match(self._chain(seq), self._most(seq))
+        return sum([blocks for _, blocks in matched]) * self.block_size
+
     def admit(self, seq: Sequence) -> None:
         chain = self._chain(seq)
         found = self.cache.match(chain, self._most(seq))

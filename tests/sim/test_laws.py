@@ -5,8 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sim.ahead import serve_ahead
 from sim.driver import run_simulated
-from sim.engine import serve
+from sim.engine import Effects
+from sim.engine import serve as serve_in_step
 from sim.layers import LayerGroup
 from sim.metrics import compute_metrics
 from sim.plan import AS_PER_S, Done, Execute, StepPlan
@@ -14,6 +16,7 @@ from sim.policy.base import Pool, Stored
 from sim.policy.registry import parse_policy
 from sim.pressure import Pressure
 from sim.record import UNFINISHED, Recorder
+from sim.rules import Rules
 from sim.scheduler import Limits, Scheduler
 from workloads.schema import PrefixBlocks, Provenance, Trace
 
@@ -102,13 +105,30 @@ def limits(draw: st.DrawFn) -> Limits:
         seqs,
         draw(st.integers(seqs, 20)),
         draw(st.integers(2, 60)),
-        draw(st.sampled_from(["continuous", "static"])),
+        batching := draw(st.sampled_from(["continuous", "static"])),
         Pressure(
             draw(st.sampled_from(["recompute", "swap"])),
             draw(st.sampled_from([100, 300, 10_000])),
             draw(st.sampled_from(["last", "longest", "shortest"])),
         ),
+        draw(
+            st.builds(
+                Rules,
+                async_scheduling=st.booleans() if batching == "continuous" else st.just(False),
+                reserve_whole_prompt=st.sampled_from([True, True, False]),
+                preempted_first=st.booleans(),
+                admit_after_preemption=st.booleans(),
+            )
+        ),
     )
+
+
+def serve(
+    trace: Trace, engine: Scheduler, recorder: Recorder, horizon_as: int | None = None
+) -> Effects:
+    """The loop that the engine's rules ask for."""
+    loop = serve_ahead if engine.limits.rules.async_scheduling else serve_in_step
+    return loop(trace, engine, recorder, horizon_as)
 
 
 def scheduler(policy: str, tokens: int, bounds: Limits) -> Scheduler:

@@ -1,0 +1,114 @@
+"""A new GPU and a new model as a user brings them: CSVs and a config.json, no code."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sim.cost.convert import parse_all_reduce, read_folder
+from sim.simulation import simulate
+from tests.made_up import write_as_measured, write_model, write_profile_folder
+from workloads.errors import InputError
+from workloads.schema import Provenance, Trace
+
+ROOT = Path(__file__).parents[2]
+GPU = "custom:memory=2GiB,bandwidth=1TB/s,flops=100TFLOP/s"
+
+
+def kvtwin(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "sim.cli", *arguments],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def busy_trace() -> Trace:
+    """400 requests at 200 a second, of all sizes up to 600 + 60 tokens."""
+    draw = np.random.default_rng(7)
+    arrival = np.cumsum(draw.exponential(1 / 200, 400))
+    prompt, output = draw.integers(20, 600, 400), draw.integers(2, 60, 400)
+    return Trace("busy", arrival - arrival[0], prompt, output, Provenance("drawn", 400))
+
+
+def test_from_a_folder_of_csvs_to_a_comparison(tmp_path: Path) -> None:
+    """docs/profiles.md, word for word, where the measured engine obeys the profile exactly."""
+    config = write_model(tmp_path / "my-model")
+    write_profile_folder(tmp_path / "my-gpu")
+    write_profile_folder(tmp_path / "slow-gpu", slower=1.05)
+    truth = read_folder(tmp_path / "my-gpu", name="truth", model=str(config))
+    run = simulate(
+        busy_trace(),
+        model=str(config),
+        gpu=GPU,
+        engine="vllm-0.19",
+        profile=truth,
+    )
+    write_as_measured(run, tmp_path / "my-run", {"engine_kwargs": {"max_model_len": 4096}})
+    for name in ("my-gpu", "slow-gpu"):
+        made = kvtwin(
+            *("profiles", "convert", name, "-o", f"{name}.parquet"),
+            *("--model", "my-model/config.json"),
+            cwd=tmp_path,
+        )
+        assert made.returncode == 0, made.stderr
+    compare = ["compare-run", "my-run", "--gpu", GPU, "--model", "my-model/config.json"]
+    compare += ["--engine", "vllm-0.19", "--json"]
+    good = kvtwin(*compare, "--profile", "my-gpu.parquet", "-o", "out/my-run", cwd=tmp_path)
+    assert good.returncode == 0, good.stdout + good.stderr
+    found = json.loads(good.stdout)
+    assert found["cost"] == "table"
+    assert all(abs(m["error_pct"] or 0) < 0.01 for m in found["metrics"] if m["tolerance_pct"])
+    assert (tmp_path / "out/my-run/report.html").exists()
+    written = json.loads((tmp_path / "out/my-run/measured/run.json").read_text())
+    assert written["kind"] == "measured"
+    slow = kvtwin(*compare, "--profile", "slow-gpu.parquet", cwd=tmp_path)
+    assert slow.returncode == 1, slow.stderr
+    tpot = next(m for m in json.loads(slow.stdout)["metrics"] if m["name"] == "tpot_s_mean")
+    assert tpot["error_pct"] > 3
+
+
+def test_a_shipped_run_misses_and_says_so(tmp_path: Path) -> None:
+    """Lengths alone don't reach one per cent, and the exit code tells."""
+    result = kvtwin("compare-run", "rtx-4090-llama-3.1-8b", cwd=tmp_path)
+    assert result.returncode == 1
+    assert "MISS" in result.stdout
+    assert "lengths only" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "message"),
+    [
+        ("attention.csv", "a,b\n1,2\n", "no column 'prefill_chunk'"),
+        ("dense.csv", "layer,tokens,time_us\nqkv_proj,x,1\n", "dense.csv, line 2: expected whole"),
+        ("dense.csv", "layer,tokens,time_us\nconv,1,1\n", "layer 'conv', expected one of"),
+        ("per_sequence.csv", "layer,sequences,time_us\n", "no times of lm_head"),
+    ],
+)
+def test_a_broken_table_is_one_line(tmp_path: Path, file: str, text: str, message: str) -> None:
+    config = write_model(tmp_path / "model")
+    folder = write_profile_folder(tmp_path / "gpu")
+    (folder / "tp1" / file).write_text(text)
+    with pytest.raises(InputError, match=message):
+        read_folder(folder, name="x", model=str(config))
+
+
+def test_an_all_reduce_in_words() -> None:
+    numbers, source = parse_all_reduce("small=11us+11.5GB/s,switch=640KiB,large=45us+15.9GB/s")
+    assert numbers == {
+        "small_latency": 11e-6,
+        "small_bandwidth": 11.5e9,
+        "switch": 655_360,
+        "large_latency": 45e-6,
+        "large_bandwidth": 15.9e9,
+    }
+    assert source.startswith("--all-reduce")
+    with pytest.raises(InputError, match="expected large=LATENCY"):
+        parse_all_reduce("small=1us+1GB/s")

@@ -1,0 +1,151 @@
+"""The kernel table: its sum by hand, and the law that makes fast-forwarding exact."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sim.cost.convert import read_folder
+from sim.cost.kernels import KernelRules, captured_size
+from sim.cost.profile import find_profile
+from sim.cost.table import KernelTable
+from sim.hardware import find_device
+from sim.model import find_model
+from sim.plan import AS_PER_S, Chunk, StepPlan
+from tests.made_up import (
+    GEMM_US,
+    HEAD_US,
+    NORM_US,
+    SAMPLER_US,
+    attention_us,
+    write_model,
+    write_profile_folder,
+)
+from workloads.errors import InputError
+
+LAYERS = 4
+DEVICE = find_device("custom:memory=8GiB,bandwidth=1TB/s,flops=100TFLOP/s")
+
+
+def decode(n: int, context: int, size: int, steps: int = 1, longest: int = 0) -> StepPlan:
+    """n decoding requests that see `context` keys together."""
+    return StepPlan(
+        0, steps, n, context, context * size, n * size, 0, (), (), (), (), longest or context // n
+    )
+
+
+@pytest.fixture(scope="module")
+def imaginary(tmp_path_factory: pytest.TempPathFactory) -> KernelTable:
+    folder = tmp_path_factory.mktemp("made-up")
+    config = write_model(folder)
+    profile = read_folder(write_profile_folder(folder / "gpu"), name="imaginary", model=str(config))
+    return KernelTable(find_model(str(config)), DEVICE, profile)
+
+
+def micros(attoseconds: int) -> float:
+    return attoseconds / AS_PER_S * 1e6
+
+
+def fixed_us(padded: int, tile: int) -> float:
+    """All but attention, of a step padded to so many tokens in tiles of that size."""
+    gemm = GEMM_US + tile / 8
+    return LAYERS * (4 * gemm + 2 * NORM_US) + HEAD_US + SAMPLER_US
+
+
+def test_a_decode_step_by_hand(imaginary: KernelTable) -> None:
+    """8 sequences of 100 tokens: matrix products in a tile of 64, attention between 16 and 256."""
+    size = 2 * LAYERS * 2 * 64 * 2
+    first, growth, _ = imaginary.linear(decode(8, 800, size))
+    assert micros(first) == pytest.approx(fixed_us(8, 64) + LAYERS * attention_us(0, 0, 8, 100))
+    assert micros(growth) == pytest.approx(LAYERS * 8 / 500)
+
+
+def test_a_chunk_beside_decodes_by_hand(imaginary: KernelTable) -> None:
+    """A chunk of 64 behind 256 tokens beside 8 decodes of 256: 72 tokens, a tile of 128."""
+    size = 2 * LAYERS * 2 * 64 * 2
+    plan = decode(8, 2048, size)._replace(prefill_tokens=64, chunks=(Chunk(9, 256, 64, True),))
+    first, growth, valid = imaginary.linear(plan)
+    assert (growth, valid) == (0, 1)
+    assert micros(first) == pytest.approx(
+        fixed_us(72, 128) + LAYERS * attention_us(64, 256, 8, 256)
+    )
+
+
+def test_several_chunks_cost_their_query_key_pairs(imaginary: KernelTable) -> None:
+    """64 tokens in two chunks behind 192 and 320 see as many keys as one chunk of 64 behind 240."""
+    chunks = (Chunk(1, 192, 32, True), Chunk(2, 320, 32, True))
+    two = StepPlan(0, 1, 0, 0, 0, 0, 64, chunks, (), (), ())
+    one = two._replace(chunks=(Chunk(1, 240, 64, True), Chunk(2, 0, 0, True)))
+    assert imaginary.linear(two)[0] == pytest.approx(imaginary.linear(one)[0])
+
+
+def test_beyond_the_profile_the_roofline_goes_on_and_says_so(imaginary: KernelTable) -> None:
+    """A key read by a sequence takes its bytes over 90 % of 1 TB/s there."""
+    size = 2 * LAYERS * 2 * 64 * 2
+    assert not imaginary.warnings
+    near, far = (imaginary.linear(decode(1, k, size))[0] for k in (3000, 4000))
+    assert micros(far - near) == pytest.approx(1000 * size / 0.9e12 * 1e6)
+    assert imaginary.warnings == (
+        "beyond the profile, by roofline: decode contexts from 2,048 tokens on",
+    )
+
+
+@pytest.mark.parametrize(
+    ("tokens", "padded"), [(1, 1), (3, 4), (5, 8), (9, 16), (257, 272), (512, 512), (513, 513)]
+)
+def test_graphs_are_captured_as_vllm_does(tokens: int, padded: int) -> None:
+    assert captured_size(tokens, 512) == padded
+
+
+SHIPPED = {
+    "rtx-4090-llama-3.1-8b-tp1": ("llama-3.1-8b", "rtx-4090", 1),
+    "rtx-pro-6000-qwen3-32b-tp2": ("qwen3-32b", "rtx-pro-6000", 2),
+}
+
+
+def shipped(name: str, *, skew: bool = False) -> KernelTable:
+    model, gpu, tp = SHIPPED[name]
+    rules = KernelRules(length_skew=skew)
+    return KernelTable(find_model(model), find_device(gpu), find_profile(name), tp=tp, rules=rules)
+
+
+TABLES = {(name, skew): shipped(name, skew=skew) for name in SHIPPED for skew in (False, True)}
+
+
+@pytest.mark.parametrize("key", TABLES, ids=str)
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(data=st.data())
+def test_a_repetition_costs_what_the_line_says(key: tuple[str, bool], data: st.DataObject) -> None:
+    """The law of `StepCost`: the plan of repetition j is answered with first + j * growth."""
+    table = TABLES[key]
+    model, _, tp = SHIPPED[key[0]]
+    size = find_model(model).kv_bytes_per_token(tp=tp)
+    contexts = data.draw(st.lists(st.integers(1, 20_000), min_size=1, max_size=300))
+    n, total, longest = len(contexts), sum(contexts), max(contexts)
+    first, growth, valid = table.linear(decode(n, total, size, 10_000, longest))
+    assert 1 <= valid <= 10_000
+    for j in {0, valid - 1, data.draw(st.integers(0, valid - 1))}:
+        alone = decode(n, total + j * n, size, 10_000 - j, longest + j)
+        at, same, _ = table.linear(alone)
+        assert at == first + j * growth
+        if j < valid - 1:
+            assert same == growth
+
+
+def test_a_profile_is_for_its_degree_and_its_model() -> None:
+    profile = find_profile("rtx-pro-6000-qwen3-32b-tp2")
+    device = find_device("rtx-pro-6000")
+    with pytest.raises(InputError, match="measured for --tp 2, not 1"):
+        KernelTable(find_model("qwen3-32b"), device, profile)
+    with pytest.raises(InputError, match="hidden_size 5120"):
+        KernelTable(find_model("llama-3.1-8b"), device, profile, tp=2)
+
+
+def test_measured_points_come_back() -> None:
+    """32 sequences of 1,024 keys on the RTX 4090: the profile's own row, times 32 layers."""
+    table = TABLES["rtx-4090-llama-3.1-8b-tp1", False]
+    rows = find_profile("rtx-4090-llama-3.1-8b-tp1").rows["attention"]
+    time = {row[:4]: row[4] for row in rows}
+    size = 131_072
+    low, high = (table.linear(decode(32, 32 * k, size))[0] for k in (1024, 2048))
+    expected = 32 * (time[0, 0, 32, 2048] - time[0, 0, 32, 1024])
+    assert micros(high - low) == pytest.approx(expected, rel=1e-4)
