@@ -99,7 +99,7 @@ def print_rows(content: dict[str, Any]) -> None:
         table = Table(title=policy, title_justify="left", box=None)
         for name in ("metric", "unit", "predicted", "measured", "error %", "spread %", "±", ""):
             left = name in ("metric", "unit")
-            table.add_column(name, justify="left" if left else "right", no_wrap=left)
+            table.add_column(name, justify="left" if left else "right", no_wrap=True)
         for row in rows:
             table.add_row(*row)
         console.print(table)
