@@ -135,7 +135,7 @@ def _print(measured: Measured, run: Run, errors: list[Error], knowledge: str) ->
         )
     console = Console()
     setup = run.setup
-    source = f"profile {setup.profile.name}" if setup.profile else "roofline: no profile at hand"
+    source = f"profile {setup.profile.name}" if setup.profile else "roofline, no kernel profile"
     print(f"{measured.name}: {setup.model.name} on {setup.tp} × {setup.device.name}")
     print(f"engine {setup.engine.name}, {source}; {knowledge}")
     console.print(table)

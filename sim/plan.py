@@ -53,7 +53,7 @@ class StepPlan(NamedTuple):
     finished: tuple[int, ...]  # requests released since the plan before
     swap_out_bytes: int = 0  # KV to move to the host before the step, per GPU
     swap_in_bytes: int = 0  # and back from it
-    longest_context: int = 0  # of the decoding requests; a token more in each following step
+    longest_context: int = 0  # of the decoding ones, if asked for; a token more in each step
 
 
 class Execute(NamedTuple):

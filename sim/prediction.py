@@ -57,7 +57,7 @@ def prediction(
         max_num_batched_tokens=int(options.get("max_num_batched_tokens") or 2048),
         max_model_len=options.get("max_model_len"),
         kv_cache_dtype=kv_type,
-        gpu_memory_utilization=float(options.get("gpu_memory_utilization") or 0.9),
+        gpu_memory_utilization=_utilization(measured),
         kv_cache_memory_bytes=None
         if blocks is None
         else blocks * _block_tokens(measured) * geometry.kv_bytes_per_token(tp=degree),
@@ -73,6 +73,11 @@ def _engine(measured: Measured) -> Engine:
     if not version:
         raise InputError(f"{measured.name}: meta.json names no engine version; expected --engine")
     return find_engine("vllm-" + ".".join(version.split(".")[:2]))
+
+
+def _utilization(measured: Measured) -> float:
+    recorded = measured.meta.get("kv_cache", {}).get("gpu_memory_utilization")
+    return float(measured.engine_options.get("gpu_memory_utilization") or recorded or 0.9)
 
 
 def _block_tokens(measured: Measured) -> int:

@@ -57,8 +57,10 @@ class Limits:
 class Scheduler:
     """The queue, the running batch and the policy's manager, advanced one plan at a time."""
 
-    def __init__(self, manager: Manager, limits: Limits) -> None:
+    def __init__(self, manager: Manager, limits: Limits, knows_longest: bool = False) -> None:
+        """`knows_longest`: plans tell the longest context, for the cost models that ask for it."""
         self.manager = manager
+        self._knows_longest = knows_longest
         self.limits = limits
         self._rules = limits.rules
         self._static = limits.batching == "static"
@@ -140,7 +142,7 @@ class Scheduler:
                 tuple(preempted),
                 finished,
                 *self.swap.traffic(),
-                self._longest_context(),
+                self._longest_context() if self._knows_longest else 0,
             )
         )
 
@@ -304,7 +306,8 @@ class Scheduler:
         manager.join(seq)
         seq.finish_tick = manager.tick + seq.output - seq.generated
         heappush(self._finishing, (seq.finish_tick, seq.admission, seq))
-        heappush(self._longest, (manager.tick - seq.stored, seq.admission, seq))
+        if self._knows_longest:
+            heappush(self._longest, (manager.tick - seq.stored, seq.admission, seq))
 
     def _next_finish(self) -> int:
         """The tick at which the next decoding sequence has all its tokens."""

@@ -271,7 +271,8 @@ def with_policy(setup: Setup, policy: str) -> Setup:
 
 def execute(setup: Setup, cost: StepCost | None = None) -> Run:
     """Run a prepared simulation, under another cost model than its own if one is given."""
-    scheduler = Scheduler(setup.policy.manager(setup.pool), setup.limits)
+    skewed = setup.profile is not None and setup.engine.kernels.length_skew
+    scheduler = Scheduler(setup.policy.manager(setup.pool), setup.limits, knows_longest=skewed)
     recorder = Recorder(setup.trace, setup.interval_s)
     model = cost or setup.cost()
     horizon = None if setup.horizon_s is None else round(setup.horizon_s * AS_PER_S)

@@ -1,11 +1,12 @@
 """Prediction beside measurement: a run compared with itself, and with the two shipped ones."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from sim.comparison import LATENCIES, compare
+from sim.comparison import LATENCIES, compare, predicted_series
 from sim.measured import Measured, read_measured
 from sim.measured_log import measured_log
 from sim.prediction import prediction
@@ -63,8 +64,6 @@ def test_measured_means_are_those_published_with_the_runs() -> None:
 
 def test_fast_forward_is_exact_with_kernel_times() -> None:
     """A saturated run of preemptions: the same attoseconds, every request."""
-    from dataclasses import replace
-
     measured = read_measured(RTX_4090)
     setup = prediction(measured, engine="vllm-0.19:length_skew=true,kernel_overlap_s=33e-6")
     fast, single = (execute(replace(setup, fast_forward=on)) for on in (True, False))
@@ -118,3 +117,21 @@ def test_a_broken_run_is_one_line(tmp_path: Path, file: str, text: str, message:
 def test_what_the_run_does_not_say_must_be_given() -> None:
     with pytest.raises(InputError, match="expected --gpu"):
         prediction(read_measured(RTX_PRO_6000))
+
+
+def test_a_run_that_does_not_fit_is_one_line() -> None:
+    """A context limit below its longest request: some would be cut, so nothing is compared."""
+    measured = read_measured(RTX_4090)
+    options = {**measured.engine_options, "max_model_len": 1000}
+    small = replace(measured, meta={**measured.meta, "engine_kwargs": options})
+    with pytest.raises(InputError, match="don't fit the predicted engine whole"):
+        compare(small, execute(prediction(small)))
+
+
+def test_means_of_the_series_are_sampled_as_the_recorder_did() -> None:
+    """The recorder's own mean of running requests is 32.3; the model is sampled at its seconds."""
+    measured, run = predicted(RTX_4090)
+    series = predicted_series(run, measured.series["t"])
+    assert len(series["running"]) == len(measured.series["t"])
+    assert measured.series["running"].mean() == pytest.approx(32.3043, abs=1e-4)
+    assert series["running"].max() <= 256
