@@ -9,6 +9,7 @@ import torch
 
 from .pool import Storage
 
+MOST_SPLITS = 64  # the combine kernel holds one split a row
 LOG2E = 1.4426950408889634  # kernels work in base 2: exp2 is one instruction
 
 
@@ -83,7 +84,7 @@ def pick_splits(programs: int, slots: int, tiles: int) -> int:
     longest sequence. The fewest splits whose last wave is within 5 % of the best fill; a split
     keeps at least four tiles, or its prologue and the combine cost more than it saves.
     """
-    most = max(1, min(tiles // 4, 32))
+    most = max(1, min(tiles // 4, MOST_SPLITS))
     if programs == 0 or programs >= 8 * slots:
         return 1
 

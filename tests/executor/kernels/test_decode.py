@@ -28,7 +28,9 @@ def edges(page: int) -> list[int]:
     return [0, 1, near - 1, near, near + 1, 130 if page < 128 else 2 * page + 1]
 
 
-def test_matches_the_reference(case: Any, build: Any, device: str, moved: Any, tolerance: Any) -> None:
+def test_matches_the_reference(
+    case: Any, build: Any, device: str, moved: Any, tolerance: Any
+) -> None:
     window, sinks = (37, 3) if "window" in case["mode"] or case["mode"] == "ring" else (0, 0)
     ring = case["mode"] == "ring"
     lengths = edges(case["page"])
@@ -46,7 +48,9 @@ def test_matches_the_reference(case: Any, build: Any, device: str, moved: Any, t
     q = torch.randn(shape, generator=torch.Generator().manual_seed(1)).to(case["dtype"])
     out = torch.full(shape, torch.nan, dtype=q.dtype, device=device)
     lse = torch.full(shape[:2], torch.nan, device=device)
-    expected, expected_lse = reference.decode(q, scene.pool, scene.lengths, **scene.where, **options)
+    expected, expected_lse = reference.decode(
+        q, scene.pool, scene.lengths, **scene.where, **options
+    )
     decode(
         q.to(device),
         moved(scene.pool),
