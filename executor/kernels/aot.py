@@ -47,8 +47,9 @@ class Row:
     mma: int
     wgmma: int
     async_16: int  # cp.async of 16 bytes
+    async_8: int  # where rows are no multiple of 16 bytes
     load_16: int  # ordinary global loads of 16 bytes
-    load_less: int  # global loads and cp.async of fewer bytes
+    load_less: int  # all other global loads and cp.async
     bulk: int  # TMA
     serialized: bool  # ptxas could not overlap wgmma
     loop: int  # SASS instructions a warp issues in the longest loop
@@ -133,6 +134,7 @@ def measure(case: Case, name: str, kernel: Any, arch: int) -> Row:
 
     loads = count(r"\bld\.global", ptx) + count(r"\bcp\.async\.c[ag]", ptx)
     async_16 = count(r"\bcp\.async\.c[ag]\.shared\.global[^;]*0x10, ", ptx)
+    async_8 = count(r"\bcp\.async\.c[ag]\.shared\.global[^;]*0x8, ", ptx)
     load_16 = count(r"\bld\.global\S*\.(?:v4\.b32|v2\.b64)", ptx)
     loop = longest_loop(sass)
     lanes = kernel.metadata.num_warps * 32
@@ -147,8 +149,9 @@ def measure(case: Case, name: str, kernel: Any, arch: int) -> Row:
         mma=count(r"\bmma\.sync", ptx),
         wgmma=count(r"\bwgmma\.mma_async", ptx),
         async_16=async_16,
+        async_8=async_8,
         load_16=load_16,
-        load_less=loads - async_16 - load_16,
+        load_less=loads - async_16 - async_8 - load_16,
         bulk=count(r"\bcp\.async\.bulk", ptx),
         serialized="serialized" in log,
         loop=loop,
@@ -156,16 +159,22 @@ def measure(case: Case, name: str, kernel: Any, arch: int) -> Row:
     )
 
 
-def compile_case(case: Case, arch: int) -> list[Row]:
+def compile_case(case: Case, arch: int) -> list[tuple[str, Any]]:
     with captured(arch) as kernels:
         case.launch(arch)
-    return [measure(case, name, kernel, arch) for name, kernel in kernels]
+    return kernels
 
 
 def table(archs: list[int], wanted: Callable[[Case], bool] = lambda _: True) -> list[Row]:
-    """Rows of every wanted case on every architecture."""
-    cases = [case for case in CASES if wanted(case)]
-    return [row for arch in archs for case in cases for row in compile_case(case, arch)]
+    """Rows of every wanted case on every architecture; a kernel that two cases share, once."""
+    rows: dict[tuple[int, Any], Row] = {}
+    for arch in archs:
+        for case in CASES:
+            if wanted(case):
+                for name, kernel in compile_case(case, arch):
+                    if (arch, kernel.hash) not in rows:
+                        rows[arch, kernel.hash] = measure(case, name, kernel, arch)
+    return list(rows.values())
 
 
 def main(argv: list[str]) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from .blocks import copy, gather, scatter
-from .configs import decode_config, prefill_config
+from .configs import MOST_SPLITS, decode_config, prefill_config
 from .decode import decode
 from .pool import STORAGES, Storage, allocate
 from .prefill import prefill
@@ -126,7 +126,7 @@ CASES: tuple[Case, ...] = (
     _decode("native", page=0),
     _decode("native", head_dim=64),
     _decode("native", head_dim=80),
-    _decode("native", head_dim=256),
+    _decode("native", head_dim=256, splits=MOST_SPLITS),
     _decode("native", page=128, heads=8),
     _decode("native", window=1024, page=1),
     _decode("native", heads=32),

@@ -21,7 +21,7 @@ def check_addresses(
     pool: KVPool, table: torch.Tensor | None, start: torch.Tensor | None, batch: int
 ) -> None:
     if (table is None) == (start is None):
-        raise ValueError("give a page table or start slots, not both")
+        raise ValueError("give a page table or start slots, and not both")
     if start is not None and (pool.pages != 1 or start.dtype != torch.int64):
         raise ValueError("start slots are int64 and need a pool of one page")
     given = start if table is None else table

@@ -9,6 +9,7 @@ import torch
 
 from .pool import Storage
 
+MOST_SPLITS = 64  # the combine kernel holds one split a row
 LOG2E = 1.4426950408889634  # kernels work in base 2: exp2 is one instruction
 
 
@@ -25,16 +26,15 @@ class Config:
 
 def decode_config(arch: int, storage: Storage, head_dim: int, dtype: torch.dtype) -> Config:
     """Codes pay for their unpacking with long tiles: fewer steps, fewer reductions a key."""
+    wide = head_dim > 128
     if storage == "native":
         if dtype == torch.float32:
-            return Config(32, 8, 2)
-        return Config(64 if head_dim <= 128 else 32, 4, 3, resident=3)
-    if storage == "int4":
+            return Config(16 if wide else 32, 8, 2)
+        return Config(32 if wide else 64, 4, 3, resident=3)
+    if storage == "int4" and head_dim <= 64:
         # Quarter heads of 16 fill the matrix tiles of two warps, not of four.
-        if head_dim <= 64:
-            return Config(64, 2, 3, resident=8)
-        return Config(128 if head_dim <= 128 else 64, 4, 3, resident=3)
-    return Config(128, 4, 3, resident=3) if head_dim <= 128 else Config(64, 4, 3, resident=3)
+        return Config(64, 2, 3, resident=8)
+    return Config(64 if wide else 128, 4, 3, resident=3)
 
 
 def prefill_config(arch: int, storage: Storage, head_dim: int, dtype: torch.dtype) -> Config:
@@ -84,7 +84,7 @@ def pick_splits(programs: int, slots: int, tiles: int) -> int:
     longest sequence. The fewest splits whose last wave is within 5 % of the best fill; a split
     keeps at least four tiles, or its prologue and the combine cost more than it saves.
     """
-    most = max(1, min(tiles // 4, 32))
+    most = max(1, min(tiles // 4, MOST_SPLITS))
     if programs == 0 or programs >= 8 * slots:
         return 1
 

@@ -27,7 +27,7 @@ def quantise_int8(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 def quantise_int4(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Bytes uint8 [..., D / 2] and (scale, zero) fp16 [..., 4, 2] of the quarters of each row."""
-    parts = x.float().view(*x.shape[:-1], PARTS, -1)
+    parts = x.float().view(*x.shape[:-1], PARTS, x.shape[-1] // PARTS)
     low, high = parts.amin(-1), parts.amax(-1)
     side = torch.stack([(high - low) / INT4_MAX, low], -1).half()
     code = torch.floor(_divide(parts - side[..., 1:].float(), side[..., 0]) + 0.5)

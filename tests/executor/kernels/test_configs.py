@@ -1,0 +1,29 @@
+"""Choices made on the host, from integers alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from executor.kernels.configs import MOST_SPLITS, ceil_div, pick_splits, pow2_above
+
+
+@pytest.mark.parametrize("programs", [1, 7, 64, 256, 500, 4000])
+@pytest.mark.parametrize("tiles", [0, 1, 3, 16, 2000])
+def test_splits_fill_the_chip_and_stay_worth_it(programs: int, tiles: int) -> None:
+    slots = 396
+    splits = pick_splits(programs, slots, tiles)
+    assert 1 <= splits <= MOST_SPLITS
+    assert splits == 1 or tiles // splits >= 4
+    if tiles == 2000 and programs <= slots:
+        waves = ceil_div(programs * splits, slots)
+        assert programs * splits / (waves * slots) > 0.5 or splits > 0.9 * MOST_SPLITS
+
+
+def test_nothing_to_split() -> None:
+    assert pick_splits(0, 396, 100) == 1
+    assert pick_splits(8 * 396, 396, 100) == 1
+
+
+def test_rounding() -> None:
+    assert [pow2_above(n) for n in (1, 2, 3, 16, 17, 80)] == [1, 2, 4, 16, 32, 128]
+    assert [ceil_div(n, 4) for n in (0, 1, 4, 5)] == [0, 1, 1, 2]
