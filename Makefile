@@ -2,12 +2,15 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
+# What the executor is tested with where there is no GPU: 2.13.0 has a build for the CPU alone.
+EXECUTOR := torch==2.13.0 triton==3.6.0 'numpy<2.4'
+
 # The user's own case: LLaMA-13B on an A100-40GB, the Azure conversation hour. See README.
 DEMO := azure-2023-conv --model llama-2-13b --gpu a100-40gb --request-rate 1.0 \
 	--policy preallocation --policy sliding_window:window=1024,sinks=4 \
 	--policy paging:block_size=16 --policy paging:block_size=1 --policy paging:block_size=128
 
-.PHONY: demo test check bench clean
+.PHONY: demo test check bench bench-peers gpu clean
 
 demo: $(VENV)/simulation
 	$(BIN)/kvtwin simulate $(DEMO) -o out/demo
@@ -21,6 +24,23 @@ check: $(VENV)/tests
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+bench: $(VENV)/tests
+	$(BIN)/pytest benchmarks --benchmark-only
+	$(BIN)/python -m benchmarks.report
+
+# Other simulators on the same workload, each in an environment of its own; see docs/performance.md.
+bench-peers: $(VENV)/tests $(VENV)/peers/dynamo/done
+	$(BIN)/python -m benchmarks.peers dynamo=$(VENV)/peers/dynamo/bin/python
+
+$(VENV)/peers/dynamo/done:
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/pip install --quiet --disable-pip-version-check ai-dynamo-runtime
+	touch $@
+
+# On a machine with an NVIDIA GPU and the executor's packages; REHEARSE=--rehearse runs it on a CPU.
+gpu:
+	$(PYTHON) -m executor.gpu $(REHEARSE) -o executor/results
+
 clean:
 	rm -rf $(VENV) out build *.egg-info
 
@@ -33,5 +53,6 @@ $(VENV)/simulation: pyproject.toml | $(VENV)/bin/python
 	touch $@
 
 $(VENV)/tests: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[test]'
+	$(BIN)/pip install --quiet --disable-pip-version-check $(EXECUTOR)
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[test,executor]'
 	touch $@ $(VENV)/simulation

@@ -19,6 +19,7 @@ from reports.figures.memory_shares import memory_shares
 from reports.figures.time_split import PARTS, time_split
 from reports.latency import end_to_end, time_per_output_token, time_to_first_token
 from reports.load import Run, load_runs, uniquely_labelled
+from reports.validation import Validation, by_policy, load_validation
 from reports.verdict import RULE, comparable, verdict
 from workloads.errors import InputError
 from workloads.write import replacing
@@ -43,9 +44,15 @@ class Chart(NamedTuple):
     data: str  # strict JSON, safe inside a script element
 
 
-def write_report(runs: Sequence[Path | Run], out: Path, title: str | None = None) -> Path:
+def write_report(
+    runs: Sequence[Path | Run],
+    out: Path,
+    title: str | None = None,
+    validation: Path | None = None,
+) -> Path:
     """Write the report of these runs (loaded ones, or folders as `load_runs` takes them) to `out`.
 
+    `validation` is a file of predicted against measured numbers, shown before anything else.
     The file appears whole or not at all. Raises InputError where a folder can't be read or the
     file can't be written, and for a name that doesn't end in .html: it may be a trace's.
     """
@@ -53,7 +60,8 @@ def write_report(runs: Sequence[Path | Run], out: Path, title: str | None = None
     loaded: list[Run] = []
     for run in runs:
         loaded += [run] if isinstance(run, Run) else load_runs([run])
-    page = render(uniquely_labelled(loaded), title)
+    judged = None if validation is None else load_validation(validation)
+    page = render(uniquely_labelled(loaded), title, judged)
     with _parents(out), replacing(out) as unfinished:
         unfinished.write_text(page, encoding="utf-8")
     return out
@@ -84,7 +92,9 @@ def _parents(out: Path) -> Iterator[None]:
         raise
 
 
-def render(runs: Sequence[Run], title: str | None = None) -> str:
+def render(
+    runs: Sequence[Run], title: str | None = None, validation: Validation | None = None
+) -> str:
     """The page. It holds neither the time nor the place of its making."""
     environment = Environment(
         loader=PackageLoader("reports"),
@@ -105,6 +115,8 @@ def render(runs: Sequence[Run], title: str | None = None) -> str:
         facts=sections.shared(runs, sections.facts),
         differing=sections.differing(runs),
         table=compare.rows([run.info.metrics for run in runs], comparable=comparable(runs)),
+        validation=validation,
+        judged=by_policy(validation.rows) if validation else {},
         charts={chart.id: chart for chart in _charts(runs)},
         ledgers=sections.shared(runs, sections.ledger),
         refused=sections.refused(runs),

@@ -9,20 +9,29 @@ from types import FrameType
 from cyclopts import App, CycloptsError
 
 from workloads.errors import InputError
+from workloads.options import whole_numbers
 
 app = App(
     name="kvtwin",
     help="Size, choose and check an LLM server's KV cache.",
     version=lambda: version("kvtwin"),
     suppress_keyboard_interrupt=False,
+    config=whole_numbers,
 )
 COMMANDS = {
     "simulate": ("sim.simulate_cli:simulate", "Replay a trace through cache policies."),
     "report": ("reports.cli:report", "Compare runs in one HTML file that opens offline."),
+    "calibrate": ("executor.cli:calibrate", "Time a model's steps here, for the simulator."),
+    "validate": ("executor.cli:validate", "Simulate, execute and compare."),
+    "doctor": ("executor.cli:doctor", "What this machine can run, and whether kernels are right."),
     "size": ("sim.sizing_cli:size", "Where a device's memory goes, and what fits."),
     "profiles": ("sim.profiles_cli:app", "Measured kernel times: convert them into a profile."),
     "fit": ("sim.fit_cli:fit_run", "Fit a few named parameters to a measured run."),
     "compare-run": ("sim.compare_cli:compare_run", "A measured run beside its prediction."),
+    "compare-policies": (
+        "sim.policy.comparison_cli:compare_policies",
+        "What cache policies keep, read and give up, on the same requests.",
+    ),
     "traces": ("workloads.cli:app", "List, describe and generate request traces."),
 }
 for name, (target, summary) in COMMANDS.items():

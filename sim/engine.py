@@ -33,13 +33,14 @@ def serve(
     schedule, advance, complete = scheduler.schedule, scheduler.advance, scheduler.complete
     stepped, completed = recorder.stepped, recorder.completed
     takes_arrivals = scheduler.takes_arrivals
-    now = 0
+    now, sample_as = 0, recorder.next_sample_as
     arrivals.receive(now, scheduler, recorder)
     while horizon_as is None or now < horizon_as:
         plan = schedule()
-        if now >= recorder.next_sample_as:
+        if now >= sample_as:
             recorder.sample(now, scheduler)
-        until = recorder.next_sample_as
+            sample_as = recorder.next_sample_as
+        until = sample_as
         if plan is None:
             if arrivals.next_as == NEVER:
                 break
@@ -54,7 +55,8 @@ def serve(
         done = yield make_execute((plan, until))
         end, steps, _, _ = done
         advance(steps)
-        arrivals.receive(end, scheduler, recorder)
+        if arrivals.next_as <= end:
+            arrivals.receive(end, scheduler, recorder)
         stepped(now, plan, done, scheduler)
         now = end
         first, finished = complete(plan)

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from sim.activations import CONTEXT_BYTES, activation_bytes
 from sim.hardware import Device
-from sim.layers import KvFormat
+from sim.layers import KvFormat, LayerGroup
 from sim.model import Model
-from sim.policy.base import Pool
+from sim.policy.base import Pool, Stored
 from sim.units import gib
 from workloads.errors import InputError
 
@@ -16,6 +16,7 @@ KV_DTYPES = {
     "fp8": KvFormat("fp8", 1),  # one scale a layer: constant, and too small to count
     # vLLM's int8_per_token_head: a 32-bit scale for each token, head and tensor
     "int8": KvFormat("int8", 1, scale_bytes=4),
+    "int8_fp16": KvFormat("int8_fp16", 1, scale_bytes=2),  # as the executor stores it
 }
 
 
@@ -51,7 +52,20 @@ class Ledger:
     def pool(self, max_model_len: int | None = None) -> Pool:
         """The memory a policy manages. Without a longest context the model's own holds."""
         longest = max_model_len or self.model.max_position_embeddings
-        return Pool(self.kv_bytes, self.token_bytes, longest)
+        groups, kv, tp = self.model.groups, self.kv, self.tp
+        pool = Pool(self.kv_bytes, self.token_bytes, longest, groups=groups, tp=tp)
+        return pool.storing(tuple(_stored(group, kv, tp) for group in groups))
+
+
+def _stored(group: LayerGroup, kv: KvFormat, tp: int) -> Stored:
+    if group.kind == "shared":
+        return Stored(0, 0)
+    heads = group.heads_per_rank(tp)
+    key = heads * (group.head_dim * kv.element_bytes + kv.scale_bytes)
+    if not group.v_head_dim:
+        return Stored(key, 0, heads * kv.scale_bytes)
+    value = heads * (group.v_head_dim * kv.element_bytes + kv.scale_bytes)
+    return Stored(key, value, 2 * heads * kv.scale_bytes)
 
 
 def kv_format(model: Model, name: str) -> KvFormat:

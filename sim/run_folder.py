@@ -12,8 +12,9 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -23,9 +24,10 @@ from sim.simulation import Run
 from workloads.errors import InputError
 
 SCHEMA_VERSION = 1
-Kind = Literal["simulated", "measured"]
 REPORT = "report.html"
 FILES = {"run.json", "requests.parquet", "steps.parquet", "timeline.parquet"}
+VALIDATION_FILE = "validation.json"
+"""Beside run folders: predicted and measured numbers, judged."""
 
 
 def folder_name(label: str) -> str:
@@ -65,16 +67,18 @@ def replaced_folder(target: Path) -> Iterator[Path]:
 
 def _replaceable(folder: Path) -> bool:
     return all(
-        {part.name for part in child.iterdir()} == FILES if child.is_dir() else child.name == REPORT
+        {part.name for part in child.iterdir()} == FILES
+        if child.is_dir()
+        else child.name in (REPORT, VALIDATION_FILE)
         for child in folder.iterdir()
     )
 
 
-def write_run(run: Run, folder: Path, command: str, kind: Kind = "simulated") -> dict[str, Any]:
+def write_run(run: Run, folder: Path, command: str) -> dict[str, Any]:
     """Write the run into an existing, empty folder; returns what run.json holds."""
     requests = dict(run.log.requests)
     status = pa.DictionaryArray.from_arrays(
-        pa.array(requests["status"].astype("int8")), pa.array(STATUSES)
+        _array(requests["status"].astype(np.int8)), _texts(STATUSES)
     )
     for name, columns in (
         ("requests", {**requests, "status": status}),
@@ -82,18 +86,37 @@ def write_run(run: Run, folder: Path, command: str, kind: Kind = "simulated") ->
         ("timeline", run.log.timeline),
     ):
         pq.write_table(_table(columns), folder / f"{name}.parquet", compression="zstd")
-    description = describe_run(run, command, kind)
+    description = describe_run(run, command)
     text = json.dumps(description, indent=1, allow_nan=False, ensure_ascii=False)
     (folder / "run.json").write_text(text + "\n", encoding="utf-8")
     return description
 
 
 def _table(columns: "Mapping[str, Column | pa.Array]") -> pa.Table:
-    # Times that never came are NaN in the columns and null in the file.
-    return pa.table({name: pa.array(values, from_pandas=True) for name, values in columns.items()})
+    return pa.table({name: _array(values) for name, values in columns.items()})
 
 
-def describe_run(run: Run, command: str, kind: Kind = "simulated") -> dict[str, Any]:
+def _array(values: "Column | pa.Array") -> pa.Array:
+    """A column as it is, uncopied; times that never came are NaN in it and null in the file.
+
+    Here and below, `pa.array` would import pandas to ask whether it was given a series, which
+    takes longer than simulating 10,000 requests.
+    """
+    if isinstance(values, pa.Array):
+        return values
+    missing = np.isnan(values)
+    validity = pa.py_buffer(np.packbits(~missing, bitorder="little")) if missing.any() else None
+    kind = pa.from_numpy_dtype(values.dtype)
+    return pa.Array.from_buffers(kind, len(values), [validity, pa.py_buffer(values)])
+
+
+def _texts(values: tuple[str, ...]) -> pa.Array:
+    ends = np.cumsum([0, *(len(value) for value in values)], dtype=np.int32)
+    text = "".join(values).encode("ascii")
+    return pa.StringArray.from_buffers(len(values), pa.py_buffer(ends), pa.py_buffer(text))
+
+
+def describe_run(run: Run, command: str) -> dict[str, Any]:
     """What run.json holds: all that decided the outcome, and its metrics."""
     setup = run.setup
     trace, model, device = setup.trace, setup.model, setup.device
@@ -103,9 +126,9 @@ def describe_run(run: Run, command: str, kind: Kind = "simulated") -> dict[str, 
         "kvtwin_version": version("kvtwin"),
         "versions": {
             "python": platform.python_version(),
-            **{name: version(name) for name in ("numpy", "simpy", "pyarrow")},
+            **{name: version(name) for name in run.versions},
         },
-        "kind": kind,
+        "kind": run.kind,
         "name": setup.label,
         "command": command,
         "trace": {
@@ -147,7 +170,11 @@ def describe_run(run: Run, command: str, kind: Kind = "simulated") -> dict[str, 
             {"name": line.name, "bytes": line.size_bytes, "why": line.why}
             for line in setup.ledger.lines
         ],
-        "pool": asdict(setup.pool),
+        "pool": {
+            "capacity_bytes": setup.pool.capacity_bytes,
+            "token_bytes": setup.pool.token_bytes,
+            "max_len": setup.pool.max_len,
+        },
         "cost": {
             "name": run.cost.name,
             "constants": [constant._asdict() for constant in run.cost.constants],

@@ -103,18 +103,19 @@ class Scheduler:
         preempted: list[int] = []
         if manager.decoding and not manager.growable(1):
             self._make_room(preempted)
-        if manager.decoding:
+        if decoding := manager.decoding:
             manager.grow(1)
-        budget = self._max_num_batched_tokens - manager.decoding
         chunks: list[Chunk] = []
-        prefill_tokens = 0
-        if self.prefilling:
-            prefill_tokens = self._extend(budget, chunks, preempted)
         admitted: list[int] = []
-        if self.waiting and (
-            not (preempted and self.running) or self._rules.admit_after_preemption
-        ):
-            prefill_tokens += self._admit(budget - prefill_tokens, chunks, admitted)
+        prefill_tokens = 0
+        if self.prefilling or self.waiting:
+            budget = self._max_num_batched_tokens - decoding
+            if self.prefilling:
+                prefill_tokens = self._extend(budget, chunks, preempted)
+            if self.waiting and (
+                not (preempted and self.running) or self._rules.admit_after_preemption
+            ):
+                prefill_tokens += self._admit(budget - prefill_tokens, chunks, admitted)
         if not (manager.decoding or chunks):
             return None
         max_steps = 1
@@ -123,10 +124,11 @@ class Scheduler:
             tick, admission, seq = self._finishing[0]
             if seq.admission != admission or seq.joined_tick < 0:
                 tick = self._next_finish()
-            max_steps += manager.growable(tick - manager.tick)
+            max_steps += manager.repeatable(tick - manager.tick)
         read_bytes, growth = manager.reads()
-        finished = self._finished
-        plan = make_plan(
+        finished = tuple(self._finished)
+        self._finished.clear()
+        return make_plan(
             (
                 self.steps,
                 max_steps,
@@ -138,13 +140,11 @@ class Scheduler:
                 tuple(chunks),
                 tuple(admitted),
                 tuple(preempted),
-                tuple(finished),
+                finished,
                 *self.swap.traffic(),
                 self._longest_context() if self._knows_longest else 0,
             )
         )
-        finished.clear()
-        return plan
 
     def advance(self, steps: int) -> None:
         """The plan's decode part was run `steps` times: take memory for those after the first."""
@@ -171,7 +171,7 @@ class Scheduler:
             if seq.admission == admission and seq.joined_tick >= 0:
                 seq.generated = seq.output
                 self._finish(seq, finished)
-        if self.held and not self.running:
+        if self._static and not self.running:
             for seq in self.held:
                 self._leave(seq, finished)
             self.held = []

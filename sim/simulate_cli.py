@@ -5,10 +5,11 @@ import sys
 from importlib import import_module
 from json import dumps
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from sim.hardware import Device
 from sim.pressure import Preemption, Victim
 from sim.progress import Progress
 from sim.scheduler import Batching
@@ -22,7 +23,8 @@ def simulate(
     /,
     *,
     model: str,
-    gpu: str,
+    gpu: str | None = None,
+    kv_cache_dtype: str = "auto",
     policy: Annotated[list[str] | None, Parameter(negative="")] = None,
     output: Annotated[Path, Parameter(name=["--output", "-o"])] = Path("out"),
     request_rate: float | None = None,
@@ -35,11 +37,10 @@ def simulate(
     preemption: Preemption = "recompute",
     swap_space: str = "4GiB",
     victim: Victim = "last",
-    kv_cache_dtype: str = "auto",
     gpu_memory_utilization: float = 0.9,
     kv_cache_memory: str | None = None,
     engine: str = "default",
-    cost: Literal["roofline", "table"] | None = None,
+    cost: str | None = None,
     profile: str | None = None,
     horizon: float | None = None,
     fast_forward: bool = True,
@@ -58,7 +59,9 @@ def simulate(
         A preset (`kvtwin list models`) or the path of a Hugging Face config.json.
     gpu
         A device (`kvtwin list gpus`), or one by numbers:
-        custom:memory=48GiB,bandwidth=1.2TB/s,flops=200TFLOP/s.
+        custom:memory=48GiB,bandwidth=1.2TB/s,flops=200TFLOP/s. May be left out with --cost.
+    kv_cache_dtype
+        How KV is stored: auto (the model's own type), fp16, bf16, fp8, int8 or int8_fp16.
     policy
         A cache policy with its options, such as paging:block_size=16; may be repeated. Without
         it: preallocation, sliding_window and paging.
@@ -84,8 +87,6 @@ def simulate(
         Host memory per GPU for swapped KV. A request that finds no room there is recomputed.
     victim
         Who gives way: the request admitted "last", or the one of "longest" or "shortest" context.
-    kv_cache_dtype
-        How KV is stored: auto (the model's type), fp16, bf16, fp8 or int8.
     gpu_memory_utilization
         Share of the device's whole memory that the engine may use.
     kv_cache_memory
@@ -93,7 +94,8 @@ def simulate(
     engine
         How the engine schedules and runs kernels (`kvtwin list engines`).
     cost
-        roofline, from a datasheet (the default), or table, from measured kernel times.
+        roofline, from a datasheet (the default), or table, from measured
+        kernel times, or a file of `kvtwin calibrate`, step times as measured.
     profile
         Kernel profile for --cost table: a shipped one (`kvtwin list profiles`) or a file.
     horizon
@@ -110,8 +112,9 @@ def simulate(
         Print metrics as JSON instead of a table.
     """
     from sim.batch import run_all
+    from sim.cost.steps_table import read_table
     from sim.run_folder import REPORT, folder_name, replaced_folder
-    from sim.simulation import prepare, with_policy
+    from sim.simulation import Cost, prepare, with_policy
     from sim.units import parse_bytes
     from sim.unserved import find_unserved, summary
     from workloads import read_trace
@@ -122,10 +125,19 @@ def simulate(
     requests = read_trace(trace)
     if first is not None:
         requests = first_requests(requests, first)
+    kind: Cost | None = "table" if cost == "table" else "roofline" if cost == "roofline" else None
+    table = None if cost is None or kind else read_table(Path(cost))
+    device: Device | str
+    if gpu is not None:
+        device = gpu
+    elif table is not None:
+        device = table.device()
+    else:
+        raise InputError("--gpu: missing; expected a device, or --cost with a measured one")
     setup = prepare(
         requests,
         model=model,
-        gpu=gpu,
+        gpu=device,
         policy=labels[0],
         tp=tp,
         request_rate=request_rate,
@@ -142,16 +154,18 @@ def simulate(
         if kv_cache_memory is None
         else parse_bytes(kv_cache_memory, "--kv-cache-memory"),
         engine=engine,
-        cost=cost,
+        cost=kind,
         profile=profile,
         horizon_s=horizon,
         fast_forward=fast_forward,
+        cost_table=table,
     )
     setups = [with_policy(setup, label) for label in labels]
     for i, each in enumerate(setups):
         if any(each.policy == earlier.policy for earlier in setups[:i]):
             raise InputError(f"--policy {each.label}: given twice")
     for each in setups:
+        each.cost()
         each.policy.manager(each.pool)  # what can't hold a token fails before anything runs
     unserved = {each.label: find_unserved(each) for each in setups}
     if check and json:

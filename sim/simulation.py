@@ -32,6 +32,8 @@ Cost = Literal["roofline", "table"]
 if TYPE_CHECKING:
     import pandas as pd
 
+    from sim.cost.steps_table import CostTable
+
 SAMPLES_A_TRACE = 2000
 LONGEST_S = 9_000_000_000
 """Arrivals are counted in nanoseconds of 64 bits, which end after 292 years."""
@@ -56,10 +58,15 @@ class Setup:
     horizon_s: float | None = None
     fast_forward: bool = True
     engine: Engine = DEFAULT
-    profile: Profile | None = None  # measured kernels; without one the roofline
+    profile: Profile | None = None  # measured kernels
+    cost_table: "CostTable | None" = None  # measured steps; without either a roofline predicts
 
     def cost(self) -> StepCost:
-        """The cost model that predicts this run's steps."""
+        """A fresh cost model for one run."""
+        if self.cost_table is not None:
+            from sim.cost.calibrated import Calibrated  # late: few runs have measurements
+
+            return Calibrated(self.cost_table, self.model, self.policy, self.ledger.kv.name)
         if self.profile is None:
             return Roofline(self.model, self.device, self.tp)
         return KernelTable(
@@ -80,6 +87,8 @@ class Run:
     log: Log
     cost: StepCost
     metrics_list: list[Metric] = field(repr=False)
+    kind: Literal["simulated", "measured"] = "simulated"
+    versions: tuple[str, ...] = ("numpy", "simpy", "pyarrow")  # of packages that made the numbers
 
     @cached_property
     def requests(self) -> "pd.DataFrame":
@@ -133,12 +142,14 @@ def simulate(
     profile: Profile | str | None = None,
     horizon_s: float | None = None,
     fast_forward: bool = True,
+    cost_table: "CostTable | None" = None,
 ) -> Run:
     """Replay a trace through one policy in simulated time.
 
     `trace` is a Trace, a path or the name of a shipped trace; `request_rate` rescales its arrivals
     to so many requests a second. `max_model_len` defaults to the model's own longest context.
     `engine` names a preset; `profile` a kernel profile, shipped or a file, for `cost="table"`.
+    `cost_table` holds measured step times (`sim.cost.steps_table.read_table`).
     Raises InputError where the input can't be used.
     """
     return execute(
@@ -164,6 +175,7 @@ def simulate(
             profile=profile,
             horizon_s=horizon_s,
             fast_forward=fast_forward,
+            cost_table=cost_table,
         )
     )
 
@@ -191,6 +203,7 @@ def prepare(
     profile: Profile | str | None = None,
     horizon_s: float | None = None,
     fast_forward: bool = True,
+    cost_table: "CostTable | None" = None,
 ) -> Setup:
     """Resolve names and defaults, and check that the pieces fit. Arguments as in `simulate`."""
     if isinstance(trace, str):
@@ -246,6 +259,7 @@ def prepare(
         fast_forward=fast_forward,
         engine=preset,
         profile=kernels,
+        cost_table=cost_table,
     )
     return replace(setup, interval_s=_interval(trace, setup.cost()))
 

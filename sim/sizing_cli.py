@@ -66,7 +66,8 @@ def size(
     activation_reserve
         Memory kept for activations, with its unit; by default a stated model's estimate.
     kv_cache_dtype
-        auto (the model's own), fp16, bf16, fp8 or int8 (with a 32-bit scale a token and head).
+        auto (the model's own), fp16, bf16, fp8, int8 (with a 32-bit scale a token
+        and head) or int8_fp16 (with a 16-bit one).
     swap_space
         Host memory per GPU for preempted blocks, with its unit.
     max_num_batched_tokens

@@ -65,19 +65,19 @@ class System(NamedTuple):
 SYSTEMS = (
     System(
         "Orca (Max)",
-        "contiguous:reserve=max",
+        "preallocation:reserve=max,allocator=buddy",
         {"live": 20.4, "reserved": 13.3, "internal": 57.3, "external": 8.9},
         {"ShareGPT": 7.00, "Alpaca": 7.00},
     ),
     System(
         "Orca (Pow2)",
-        "contiguous:reserve=pow2",
+        "preallocation:reserve=pow2,allocator=buddy",
         {"live": 26.8, "reserved": 17.9, "internal": 13.6, "external": 41.6},
         {"ShareGPT": 9.81, "Alpaca": 43.24},
     ),
     System(
         "Orca (Oracle)",
-        "contiguous:reserve=oracle",
+        "preallocation:reserve=oracle,allocator=buddy",
         {"live": 38.2, "reserved": 25.2, "internal": 0.0, "external": 36.6},
         {"ShareGPT": 13.62, "Alpaca": 72.75},
     ),

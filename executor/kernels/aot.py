@@ -29,10 +29,8 @@ from triton.runtime.jit import JITFunction
 from .aot_cases import CASES, Case
 
 TOOLS = Path(triton.__file__).parent / "backends/nvidia/bin"
-SHARED_LIMIT = {
-    80: 166_912,
-    90: 232_448,
-}  # bytes a program may ask for; the compiler does not check
+# Bytes of shared memory a program may ask for; the compiler does not check.
+SHARED_LIMIT = {80: 166_912, 90: 232_448}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +89,13 @@ def captured(arch: int) -> Iterator[list[tuple[str, Any]]]:
         yield kernels
 
 
+def tool(name: str, *arguments: str) -> str:
+    """What one of the compiler's own tools prints."""
+    command = [str(TOOLS / name), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return done.stdout + done.stderr
+
+
 def count(pattern: str, text: str) -> int:
     return len(re.findall(pattern, text))
 
@@ -118,11 +123,8 @@ def measure(case: Case, name: str, kernel: Any, arch: int) -> Row:
     with tempfile.TemporaryDirectory() as folder:
         source, binary = Path(folder, "k.ptx"), Path(folder, "k.cubin")
         source.write_text(ptx)
-        command = [TOOLS / "ptxas", "-v", f"--gpu-name={target[1]}", source, "-o", binary]
-        said = subprocess.run(command, capture_output=True, text=True, check=True)
-        command = [TOOLS / "nvdisasm", "-c", binary]
-        sass = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    log = said.stdout + said.stderr
+        log = tool("ptxas", "-v", f"--gpu-name={target[1]}", str(source), "-o", str(binary))
+        sass = tool("nvdisasm", "-c", str(binary))
 
     def number(pattern: str) -> int:
         found = re.search(pattern, log)

@@ -7,10 +7,13 @@ from dataclasses import dataclass
 
 import torch
 
-from .configs import decode_config
+from .blocks import copy, gather, scatter
+from .configs import decode_config, prefill_config
 from .decode import decode
-from .pool import Storage, allocate
+from .pool import STORAGES, Storage, allocate
+from .prefill import prefill
 from .store import store
+from .topk import accumulate_mass, allocate_landmarks, build_landmarks, page_scores
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,61 @@ def _store(storage: Storage, head_dim: int = 128) -> Case:
     return Case(f"store {storage} d{head_dim}", launch)
 
 
+def _prefill(
+    storage: Storage = "native",
+    head_dim: int = 128,
+    page: int = 16,
+    dtype: torch.dtype = torch.bfloat16,
+    window: int = 0,
+    context: bool = True,
+) -> Case:
+    def launch(arch: int) -> None:
+        pool = allocate(4, 2, page, head_dim, storage=storage, dtype=dtype)
+        q = torch.empty(64, 8, head_dim, dtype=dtype)
+        k = torch.empty(64, 2, head_dim, dtype=dtype)
+        prefill(
+            q,
+            k,
+            torch.empty_like(k),
+            pool,
+            torch.zeros(5, dtype=torch.int32),
+            torch.zeros(4, dtype=torch.int32),
+            max_new=64,
+            max_past=int(context),
+            table=torch.zeros(4, 32, dtype=torch.int32),
+            window=window,
+            config=prefill_config(arch, storage, head_dim, dtype),
+        )
+
+    name = f"prefill {storage} {str(dtype)[6:]} d{head_dim} page{page}"
+    name += " window" if window else ""
+    return Case(name + ("" if context else " first"), launch)
+
+
+def _rank(storage: Storage) -> Case:
+    def launch(arch: int) -> None:
+        pool = allocate(4, 2, 16, 128, storage=storage)
+        q = torch.empty(4, 8, 128, dtype=torch.bfloat16)
+        ones = torch.ones(4, dtype=torch.int32)
+        table = torch.zeros(4, 32, dtype=torch.int32)
+        marks = allocate_landmarks(pool)
+        build_landmarks(pool, ones, ones, marks)
+        page_scores(q, marks, table, ones, 16)
+        lse = torch.empty(4, 8)
+        mass = torch.empty(pool.k.shape[:3])
+        accumulate_mass(q, lse, pool, ones, mass, max_length=64, table=table)
+
+    return Case(f"rank {storage} d128 page16", launch)
+
+
+def _blocks(arch: int) -> None:
+    pool, ids = allocate(4, 2, 16, 128), torch.zeros(2, 2, dtype=torch.int64)
+    staging = torch.empty_like(pool.k)
+    copy(pool.k, ids)
+    gather(pool.k, ids[0], staging)
+    scatter(staging, pool.k, ids[0])
+
+
 CASES: tuple[Case, ...] = (
     _decode("native"),
     _decode("native", page=0),
@@ -73,15 +131,32 @@ CASES: tuple[Case, ...] = (
     _decode("native", window=1024, page=1),
     _decode("native", heads=32),
     _decode("native", dtype=torch.float32),
+    _decode("native", dtype=torch.float32, head_dim=256),
     _decode("fp8"),
     _decode("int8"),
+    _decode("int8", head_dim=64, page=1, heads=5, window=1024),
     _decode("int8", head_dim=256),
     _decode("int4"),
     _decode("int4", head_dim=64),
     _decode("int4", head_dim=80),
     _decode("int4", head_dim=256),
+    _decode("int4", page=0, heads=32),
+    _prefill(context=False),
+    _prefill(),
+    _prefill(head_dim=64),
+    _prefill(head_dim=80),
+    _prefill(head_dim=256),
+    _prefill(window=1024),
+    _prefill(dtype=torch.float32),
+    _prefill(dtype=torch.float32, head_dim=256),
+    _prefill("int4", head_dim=256),
+    _prefill("fp8"),
+    _prefill("int8"),
+    _prefill("int4"),
     _store("native"),
     _store("fp8"),
     _store("int8"),
     _store("int4"),
+    *(_rank(storage) for storage in STORAGES),
+    Case("blocks", _blocks),
 )

@@ -9,6 +9,8 @@ import torch
 
 from .pool import Storage
 
+LOG2E = 1.4426950408889634  # kernels work in base 2: exp2 is one instruction
+
 
 @dataclass(frozen=True, slots=True)
 class Config:
@@ -36,9 +38,27 @@ def decode_config(arch: int, storage: Storage, head_dim: int, dtype: torch.dtype
 
 
 def prefill_config(arch: int, storage: Storage, head_dim: int, dtype: torch.dtype) -> Config:
+    """The largest tiles that fit in registers. 128 query rows and 8 warps let sm_90 use wgmma with
+    two warp groups; a context that is unpacked on the way leaves room for 64 alone."""
+    wide = head_dim > 128
     if dtype == torch.float32:
-        return Config(32, 4, 1, block_m=32)
-    return Config(64, 8, 3, block_m=128)
+        return Config(16, 8, 1, block_m=16) if wide else Config(32, 8, 2, block_m=16)
+    if storage != "native":
+        return Config(32, 8, 2, block_m=32) if wide else Config(64, 8, 2, block_m=64)
+    if arch >= 90:
+        return Config(32 if wide else 128, 8, 2, block_m=128)
+    if wide:
+        return Config(64, 8, 2, block_m=64)
+    return Config(32 if head_dim > 64 else 64, 8, 3, block_m=128)
+
+
+def ceil_div(total: int, part: int) -> int:
+    return -(-total // part)
+
+
+def pow2_above(number: int) -> int:
+    """The least power of two that is not below: sizes of Triton's tiles."""
+    return 1 << (number - 1).bit_length()
 
 
 @cache
@@ -69,7 +89,7 @@ def pick_splits(programs: int, slots: int, tiles: int) -> int:
         return 1
 
     def fill(splits: int) -> float:
-        waves = -(-programs * splits // slots)
+        waves = ceil_div(programs * splits, slots)
         return programs * splits / (waves * slots)
 
     best = max(fill(s) for s in range(1, most + 1))

@@ -56,6 +56,24 @@ class KVPool:
             raise ValueError(f"{self.storage} storage needs side data {shape}")
 
     @property
+    def codes(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """K and V as kernels take them: e4m3 as its bytes, which every GPU can read."""
+        if self.storage == "fp8":
+            return self.k.view(torch.uint8), self.v.view(torch.uint8)
+        return self.k, self.v
+
+    @property
+    def side_strides(self) -> tuple[int, int, int, int, int]:
+        """Strides of side by page, kv head, slot, K to V and int4 part; 0 where it has no axis."""
+        if self.side is None:
+            return 0, 0, 0, 0, 0
+        strides = self.side.stride()
+        if self.storage == "fp8":
+            return 0, strides[0], 0, strides[1], 0
+        page, head, slot, pair = strides[:4]
+        return page, head, slot, pair, strides[4] if self.storage == "int4" else 0
+
+    @property
     def pages(self) -> int:
         return self.k.shape[0]
 

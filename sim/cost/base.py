@@ -10,8 +10,11 @@ class StepCost(Protocol):
     """Predicted time of a step, linear in its repetitions."""
 
     name: str
-    constants: tuple[Constant, ...]
-    """What the prediction rests on, for the report."""
+
+    @property
+    def constants(self) -> tuple[Constant, ...]:
+        """What the prediction rests on, for the report."""
+        ...
 
     @property
     def warnings(self) -> tuple[str, ...]:

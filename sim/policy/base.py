@@ -6,26 +6,57 @@ Decisions never depend on tensor values or on the clock.
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
+from sim.layers import LayerGroup
 from sim.sequence import Sequence
 
 
 @dataclass(frozen=True, slots=True)
+class Stored:
+    """Bytes of one token in one layer on this device, side data included."""
+
+    key: int
+    value: int  # 0 where values are read from the key's latent part
+    side: int = 0  # of the two together: scales, zero points, padding
+
+
+@dataclass(frozen=True, slots=True)
 class Pool:
-    """The memory a policy manages on one device, from the same ledger that `size` prints."""
+    """The memory a policy manages on one device, from the same ledger that `size` prints.
+
+    `groups` and `stored`, one for each of them, say where `token_bytes` comes from. A pool
+    without them serves every policy that doesn't look into a token.
+    """
 
     capacity_bytes: int
-    token_bytes: int  # KV of one token over all layers on this device
+    token_bytes: int  # KV of one token over all layers on this device, side data included
     max_len: int  # tokens of the longest context the engine accepts
+    side_bytes: int = 0  # of a token's bytes: scales, zero points, padding
+    groups: tuple[LayerGroup, ...] = ()
+    stored: tuple[Stored, ...] = ()
+    tp: int = 1
+
+    @property
+    def payload_bytes(self) -> int:
+        """KV of one token without side data."""
+        return self.token_bytes - self.side_bytes
+
+    def storing(self, stored: tuple[Stored, ...]) -> "Pool":
+        """The same memory, each group's tokens stored in another way."""
+        pairs = list(zip(self.groups, stored, strict=True))
+        token = sum(group.layers * (one.key + one.value) for group, one in pairs)
+        side = sum(group.layers * one.side for group, one in pairs)
+        return replace(self, token_bytes=token, side_bytes=side, stored=stored)
 
 
 class Memory(NamedTuple):
     """Where the pool's bytes are; they sum to its capacity.
 
     live: KV of tokens written. reserved: held for tokens still to come. internal: held and never
-    to be used. external: free but in holes too small to serve. metadata: scales, tables, landmarks.
+    to be used. external: free but in holes too small to serve, or lost to an allocator's rounding.
+    metadata: scales, zero points, landmarks and other side data.
     """
 
     live: int
@@ -76,9 +107,20 @@ class Manager(ABC):
         """
         return limit
 
+    def repeatable(self, limit: int) -> int:
+        """How many further steps, up to `limit`, go on as the one just taken, and may be 0.
+
+        Their reads grow by what `reads` says now: no one-off such as a copy is among them.
+        """
+        return self.growable(limit) if limit else 0
+
     @abstractmethod
     def memory(self) -> Memory:
         """Bytes by use; they sum to the capacity."""
+
+    def live_tokens(self) -> int:
+        """Tokens whose KV is kept now, over all sequences."""
+        return self.context + self.prefilled
 
     def transfer_bytes(self, tokens: int) -> int:
         """Bytes to move where the KV of a sequence's first `tokens` leaves the device."""
@@ -144,9 +186,17 @@ class Manager(ABC):
 class Policy(ABC):
     """Options of a policy. Equal specs behave equally."""
 
-    limitation: ClassVar[str | None] = None
-    """What answers lose under it, in a phrase; None where attention stays exact."""
+    @property
+    def limitation(self) -> str | None:
+        """What answers lose under it, in a phrase; None where attention stays exact."""
+        return None
 
     @abstractmethod
     def manager(self, pool: Pool) -> Manager:
         """A fresh manager over the pool. Raises InputError where the pool can't hold a token."""
+
+    def __add__(self, modifier: "Policy") -> "Policy":
+        """`Paging(16) + Int8()`: the composition that `paging:block_size=16+int8` names."""
+        from sim.policy.composition import compose  # late: it knows the axes, which know this
+
+        return compose(self, modifier)

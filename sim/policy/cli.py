@@ -6,11 +6,14 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from sim.policy.composition import axis
 from sim.policy.registry import policies
 
 
 def list_policies(*, json: Annotated[bool, Parameter(negative="")] = False) -> None:
     """List the cache policies and their options.
+
+    A placement stands alone or first; modifiers follow it: paging:block_size=16+top_k:k=64+int8.
 
     Parameters
     ----------
@@ -20,6 +23,7 @@ def list_policies(*, json: Annotated[bool, Parameter(negative="")] = False) -> N
     rows = [
         {
             "name": name,
+            "kind": axis(kind),
             "options": {option.name: option.default for option in fields(kind)},
             "description": (kind.__doc__ or "").split("\n")[0],
         }
@@ -31,10 +35,12 @@ def list_policies(*, json: Annotated[bool, Parameter(negative="")] = False) -> N
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("policy", "options (defaults)", "what it does", box=None, header_style="bold")
+    table = Table(
+        "policy", "kind", "options (defaults)", "what it does", box=None, header_style="bold"
+    )
     for row in rows:
         options = row["options"]
         assert isinstance(options, dict)
         text = ",".join(f"{key}={value}" for key, value in options.items())
-        table.add_row(str(row["name"]), text, str(row["description"]))
+        table.add_row(str(row["name"]), str(row["kind"]), text, str(row["description"]))
     Console().print(table)

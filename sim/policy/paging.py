@@ -1,9 +1,13 @@
 """Paging: fixed blocks on demand from one free pool (PagedAttention, Kwon et al., SOSP'23)."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from sim.plan import from_fields
-from sim.policy.base import Manager, Memory, Policy, Pool
+from sim.policy.axes import Placement, Retained
+from sim.policy.base import Manager, Memory, Pool
+from sim.policy.periodic import Periodic, Ring
+from sim.policy.saturating_manager import Saturating
 from sim.sequence import Sequence
 from workloads.errors import InputError
 
@@ -11,16 +15,21 @@ make_memory = from_fields(Memory)
 
 
 @dataclass(frozen=True)
-class Paging(Policy):
+class Paging(Placement):
     """Blocks of `block_size` tokens; only the last block of a sequence is partly empty.
 
     `watermark` is the share of blocks that admission (never growth) leaves free; vLLM V1 uses 0.
-    `prefix_caching` lets requests with equal beginnings share blocks, where the trace names them.
+    `layers` says what layers with a window of their own hold: "reserved" takes them for full ones,
+    as engines without support do; "unified" has the same blocks over all layers, and shows what
+    they hold outside of windows as waste; "capped" gives each group of layers its own blocks from
+    one pool and frees those that leave the window (vLLM's hybrid KV cache manager).
+    `prefix_caching` is the same as the modifier `prefix`.
     """
 
     block_size: int = 16
     watermark: float = 0.0
     prefix_caching: bool = False
+    layers: Literal["reserved", "unified", "capped"] = "reserved"
 
     def __post_init__(self) -> None:
         if self.block_size < 1:
@@ -28,54 +37,76 @@ class Paging(Policy):
         if not 0 <= self.watermark < 1:
             raise InputError(f"paging: watermark={self.watermark}, expected 0 <= watermark < 1")
 
-    def manager(self, pool: Pool) -> "Pages":
+    def place(self, pool: Pool, retained: Retained) -> Manager:
         if self.prefix_caching:
-            from sim.policy.shared_pages import SharedPages  # a kind of Pages, so it comes later
+            from sim.policy.prefix import Prefix  # a kind of paging, so it comes later
 
-            return SharedPages(pool, self.block_size, self.watermark)
-        return Pages(pool, self.block_size, self.watermark)
+            return Prefix().share(self, pool, retained)
+        if self.layers == "reserved":
+            return pages(pool, "paging", self.block_size, self.watermark, retained)
+        if retained.read is not None:
+            raise InputError(
+                f"paging:layers={self.layers}: the layers' own windows decide what is kept; "
+                "expected no retention beside it"
+            )
+        from sim.policy.layer_groups import grouped_pages  # late: few runs need it
+
+        return grouped_pages(pool, self.layers, self.block_size, self.watermark)
 
 
-class Pages(Manager):
-    """Counts of blocks. A histogram of lengths modulo the block size foretells growth.
+def pages(pool: Pool, name: str, block_size: int, watermark: float, retained: Retained) -> "Pages":
+    """The manager for blocks of that size under that retention."""
+    if retained.landmark_bytes and block_size % retained.page:
+        raise InputError(
+            f"{name}: blocks of {block_size} tokens can't hold whole pages of {retained.page} "
+            f"tokens; expected a top_k page that divides {block_size}"
+        )
+    if retained.read is None:
+        return Pages(pool, block_size, watermark, retained, name)
+    kind = SelectPages if retained.kept is None else RingPages
+    manager = kind(pool, block_size, watermark, retained, name)
+    manager.saturate(retained)
+    return manager
 
-    A decoding sequence of length L needs a block in the step that writes token L + 1 iff
-    L % block_size == 0. With r = (stored - joined_tick) % block_size that is the case whenever
-    (r + tick) % block_size == 0, so sequences can be counted by r and never touched again.
-    """
 
-    def __init__(self, pool: Pool, block_size: int, watermark: float = 0.0) -> None:
-        super().__init__(pool)
+class Pages(Periodic):
+    """Counts of blocks, each with the landmarks of its tokens, if there are any."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        block_size: int,
+        watermark: float = 0.0,
+        retained: Retained | None = None,
+        name: str = "paging",
+    ) -> None:
         self.block_size = block_size
-        self.block_bytes = block_size * pool.token_bytes
+        retained = retained or Retained()
+        self.landmark_bytes = retained.landmark_bytes * (block_size // retained.page)
+        self.block_bytes = block_size * pool.token_bytes + self.landmark_bytes
         self.blocks = pool.capacity_bytes // self.block_bytes
         if self.blocks == 0:
             raise InputError(
-                f"paging: one block of {block_size} tokens takes {self.block_bytes} bytes, "
+                f"{name}: one block of {block_size} tokens takes {self.block_bytes} bytes, "
                 f"but the KV budget is {pool.capacity_bytes}; expected a smaller block_size"
             )
-        self.token_bytes = pool.token_bytes
+        super().__init__(pool, block_size, self.blocks, int(self.blocks * watermark))
+        # asked for in every event, so kept at hand
+        self.token_bytes, self.side_bytes = pool.token_bytes, pool.side_bytes
         self._paged_bytes = self.blocks * self.block_bytes
         self._remainder_bytes = pool.capacity_bytes - self._paged_bytes  # less than a block
-        self.free = self.blocks
-        self.kept_back = int(self.blocks * watermark)
-        self._residues = [0] * block_size
 
     def longest(self) -> int:
         return self.blocks * self.block_size
 
-    def can_admit(self, seq: Sequence) -> bool:
-        need = -(-seq.target // self.block_size)
-        keep = self.kept_back if self.free < self.blocks else 0
-        return need <= self.free - keep
-
-    def can_extend(self, seq: Sequence, tokens: int) -> bool:
-        return -(-(seq.stored + tokens) // self.block_size) - seq.held <= self.free
+    def units_for(self, tokens: int) -> int:
+        return -(-tokens // self.block_size)
 
     def extend(self, seq: Sequence, tokens: int) -> None:
+        # here and below the base's few lines are written out: this is every run's hot path
         seq.stored = stored = seq.stored + tokens
         self.prefilled += tokens
-        need = -(-stored // self.block_size)
+        need = self.units_for(stored)
         self.free -= need - seq.held
         seq.held = need
 
@@ -85,15 +116,17 @@ class Pages(Manager):
         self.prefilled -= stored
         self.context += stored
         self.decoding += 1
-        self._residues[(stored - tick) % self.block_size] += 1
+        if stored < self.fills_below:
+            self._residues[(stored - tick) % self.block_size] += 1
+            self.filling += 1
 
     def growable(self, limit: int) -> int:
-        free, size, decoding = self.free, self.block_size, self.decoding
+        free, size, filling = self.free, self.block_size, self.filling
         # No step takes more than a block a sequence, nor `size` steps; ask for the sum at need.
-        if (limit // size + 1) * decoding <= free or self._need(limit) <= free:
+        if (limit // size + 1) * filling <= free or self._units_due(limit) <= free:
             return limit
-        cycles = free // decoding  # in `size` steps each sequence takes exactly one block
-        steps, free = cycles * size, free % decoding
+        cycles = free // filling  # in `size` steps each sequence takes exactly one block
+        steps, free = cycles * size, free % filling
         residues, slot = self._residues, -self.tick % size
         while steps < limit and residues[slot] <= free:
             free -= residues[slot]
@@ -102,51 +135,53 @@ class Pages(Manager):
         return min(steps, limit)
 
     def grow(self, steps: int) -> None:
-        self.free -= self._need(steps)
+        if steps == 1:
+            self.free -= self._residues[-self.tick % self.block_size]
+        else:
+            self.free -= self._units_due(steps)
         self.tick += steps
         self.context += steps * self.decoding
 
-    def _need(self, steps: int) -> int:
+    def _units_due(self, steps: int) -> int:
         """Blocks that the decoding sequences take in their next steps."""
         slot = -self.tick % self.block_size
-        if steps == 1:
-            return self._residues[slot]
         cycles, rest = divmod(steps, self.block_size)
         low, high = slot + 1 - rest, slot + 1  # residues come due going down
-        need = cycles * self.decoding + sum(self._residues[max(low, 0) : high])
+        need = cycles * self.filling + sum(self._residues[max(low, 0) : high])
         return need + sum(self._residues[low:]) if low < 0 else need
 
     def rest(self, seq: Sequence) -> None:
         stored, joined = seq.stored, seq.joined_tick
-        self._residues[(stored - joined) % self.block_size] -= 1
-        seq.stored = stored = stored + self.tick - joined
+        seq.stored = grown = stored + self.tick - joined
         seq.joined_tick = -1
         self.decoding -= 1
-        self.context -= stored
-        self.prefilled += stored
-        seq.held = -(-seq.stored // self.block_size)
-
-    def release(self, seq: Sequence) -> None:
-        if seq.joined_tick >= 0:
-            self.rest(seq)
-        self.prefilled -= seq.stored
-        self.free += seq.held
-        seq.held = 0
+        self.context -= grown
+        self.prefilled += grown
+        if grown < self.fills_below:
+            self._residues[(stored - joined) % self.block_size] -= 1
+            self.filling -= 1
+        seq.held = self.units_for(grown)
 
     def transfer_bytes(self, tokens: int) -> int:
         return -(-tokens // self.block_size) * self.block_bytes  # blocks move whole
 
     def memory(self) -> Memory:
-        return self._memory((self.context + self.prefilled) * self.token_bytes)
+        return self._memory(self.live_tokens())
 
-    def _memory(self, live: int) -> Memory:
-        """`live` bytes are in the used blocks."""
+    def _memory(self, tokens: int) -> Memory:
+        """KV of so many tokens is in the used blocks."""
         free = self.free * self.block_bytes
-        internal = self._paged_bytes - free - live
-        return make_memory((live, 0, internal, self._remainder_bytes, 0, free))
+        metadata = tokens * self.side_bytes
+        live = tokens * self.token_bytes - metadata
+        if self.landmark_bytes:
+            metadata += (self.blocks - self.free) * self.landmark_bytes
+        internal = self._paged_bytes - free - live - metadata
+        return make_memory((live, 0, internal, self._remainder_bytes, metadata, free))
 
-    def check_integrity(self) -> None:
-        super().check_integrity()
-        assert 0 <= self.free <= self.blocks
-        assert sum(self._residues) == self.decoding
-        assert min(self._residues) >= 0
+
+class SelectPages(Saturating, Pages):
+    """All tokens are kept, and few are read."""
+
+
+class RingPages(Ring, Pages):
+    """A ring of blocks per sequence."""

@@ -1,39 +1,63 @@
-"""Contiguous preallocation: every request gets a buffer for the longest context there may be."""
+"""Contiguous preallocation: every request gets one buffer at admission, for its whole life."""
 
 from dataclasses import dataclass
+from typing import Literal
 
-from sim.policy.base import Manager, Memory, Policy, Pool
+from sim.policy.axes import Placement, Retained
+from sim.policy.base import Manager, Memory, Pool
+from sim.policy.saturating_manager import Saturating
 from sim.sequence import Sequence
 from workloads.errors import InputError
 
 
 @dataclass(frozen=True)
-class Preallocation(Policy):
-    """Reserve `max_len` slots per request at admission (0: the engine's own longest context).
+class Preallocation(Placement):
+    """Reserve a buffer per request at admission: the longest context, or a guess of the length.
 
-    What serving systems did before paging, and "Orca (Max)" in Kwon et al., SOSP'23.
+    What serving systems did before paging: the three Orca variants of Kwon et al., SOSP'23,
+    section 6.1. `reserve`: "max" takes `max_len` slots (0: the engine's own longest context);
+    "pow2" the prompt and the output rounded up to a power of two; "oracle" the true length.
+    `allocator`: "first_fit", or "buddy" as in the paper.
     """
 
     max_len: int = 0
+    reserve: Literal["max", "pow2", "oracle"] = "max"
+    allocator: Literal["first_fit", "buddy"] = "first_fit"
 
     def __post_init__(self) -> None:
         if self.max_len < 0:
             raise InputError(f"preallocation: max_len={self.max_len}, expected 0 or more")
 
-    def manager(self, pool: Pool) -> "Slabs":
-        return Slabs(pool, min(self.max_len or pool.max_len, pool.max_len), "preallocation")
+    def place(self, pool: Pool, retained: Retained) -> Manager:
+        longest = min(self.max_len or pool.max_len, pool.max_len)
+        slots = longest if retained.kept is None else min(longest, retained.kept)
+        if self.reserve == "max" and self.allocator == "first_fit":
+            if retained.read is None:
+                return Slabs(pool, slots, "preallocation")
+            return Rings(pool, slots, retained)
+        from sim.policy.buffers import buffers  # late: few runs need an address space
+
+        return buffers(pool, self, slots, retained)
 
 
 class Slabs(Manager):
-    """Equal buffers of `slots` tokens; admission takes one, growth takes nothing more."""
+    """Equal buffers of `slots` tokens; admission takes one, growth takes nothing more.
 
-    def __init__(self, pool: Pool, slots: int, name: str) -> None:
+    First fit packs equal buffers without holes, so counting them is exact.
+    """
+
+    def __init__(self, pool: Pool, slots: int, name: str, retained: Retained | None = None) -> None:
         super().__init__(pool)
+        retained = retained or Retained()
         self.slots = slots
-        self.total = pool.capacity_bytes // (slots * pool.token_bytes)
+        units = retained.units(slots)
+        self.landmark_bytes = units * retained.landmark_bytes
+        self.padding_bytes = (units * retained.page - slots) * pool.token_bytes
+        self.buffer_bytes = units * retained.unit_bytes(pool)
+        self.total = pool.capacity_bytes // self.buffer_bytes
         if self.total == 0:
             raise InputError(
-                f"{name}: one buffer of {slots} tokens takes {slots * pool.token_bytes} bytes, "
+                f"{name}: one buffer of {slots} tokens takes {self.buffer_bytes} bytes, "
                 f"but the KV budget is {pool.capacity_bytes}; expected a smaller --max-model-len"
             )
         self.taken = 0
@@ -54,24 +78,31 @@ class Slabs(Manager):
         self.taken -= 1
         self.final -= min(seq.final, self.slots)
 
-    def live_tokens(self) -> int:
-        """Slots that hold KV now."""
-        return self.context + self.prefilled
-
     def memory(self) -> Memory:
-        token = self.pool.token_bytes
-        live = self.live_tokens()
-        buffers = self.total * self.slots * token
+        pool = self.pool
+        token, live = pool.token_bytes, self.live_tokens()
+        unused = (self.taken * self.slots - self.final) * token
         return Memory(
-            live=live * token,
+            live=live * pool.payload_bytes,
             reserved=(self.final - live) * token,
-            internal=(self.taken * self.slots - self.final) * token,
-            external=self.pool.capacity_bytes - buffers,  # the hole no buffer fits in
-            metadata=0,
-            free=(self.total - self.taken) * self.slots * token,
+            internal=unused + self.taken * self.padding_bytes,
+            external=pool.capacity_bytes - self.total * self.buffer_bytes,  # no buffer fits in it
+            metadata=live * pool.side_bytes + self.taken * self.landmark_bytes,
+            free=(self.total - self.taken) * self.buffer_bytes,
         )
 
     def check_integrity(self) -> None:
         super().check_integrity()
         assert 0 <= self.taken <= self.total
         assert self.live_tokens() <= self.final
+
+
+class Rings(Saturating, Slabs):
+    """Slabs in which attention reads at most so many tokens; with `kept`, any length fits."""
+
+    def __init__(self, pool: Pool, slots: int, retained: Retained) -> None:
+        super().__init__(pool, slots, "preallocation", retained)
+        self.saturate(retained)
+
+    def longest(self) -> int:
+        return self.pool.max_len if self.evicts else self.slots

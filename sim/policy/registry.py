@@ -1,27 +1,41 @@
-"""Policies by name. `paging:block_size=16` makes `Paging(block_size=16)`.
+"""Policies by name, and the command-line form that composes them.
 
-A third-party package adds one through the entry-point group `kvtwin.policies`, whose names are
-policy names and whose objects are `Policy` dataclasses.
+`paging:block_size=16+sliding_window:window=4096+int8` makes
+`Paging(block_size=16) + SlidingWindow(window=4096) + Int8()`. A third-party package adds policies
+through the entry-point group `kvtwin.policies`, whose names are policy names and whose objects are
+frozen dataclasses: subclasses of `Policy`, or of an axis in `sim.policy.axes`.
 """
 
+from collections.abc import Iterable
 from dataclasses import fields
 from difflib import get_close_matches
 from importlib.metadata import entry_points
 
-from pydantic import TypeAdapter, ValidationError
-
 from sim.policy.base import Policy
-from sim.policy.contiguous import Contiguous
+from sim.policy.chunked import Chunked
+from sim.policy.composition import compose
+from sim.policy.growing import Growing
 from sim.policy.paging import Paging
 from sim.policy.preallocation import Preallocation
+from sim.policy.prefix import Prefix
 from sim.policy.sliding_window import SlidingWindow
+from sim.policy.storage import Fp8, Int4, Int8
+from sim.policy.top_k import TopK
+from sim.policy.virtual import Virtual
 from workloads.errors import InputError
 
 BUILT_IN: dict[str, type[Policy]] = {
     "preallocation": Preallocation,
-    "contiguous": Contiguous,
-    "sliding_window": SlidingWindow,
+    "growing": Growing,
+    "chunked": Chunked,
     "paging": Paging,
+    "virtual": Virtual,
+    "sliding_window": SlidingWindow,
+    "top_k": TopK,
+    "prefix": Prefix,
+    "fp8": Fp8,
+    "int8": Int8,
+    "int4": Int4,
 }
 
 
@@ -32,11 +46,20 @@ def policies() -> dict[str, type[Policy]]:
 
 
 def parse_policy(spec: str) -> Policy:
-    """The policy that a command-line form such as `sliding_window:window=4096,sinks=4` names.
+    """The policy that `placement[:options]` and `+modifier[:options]` after it name.
 
-    Raises InputError naming the closest policy or option where the given one is unknown.
+    Raises InputError in one line: the closest name or option where the given one is unknown, or
+    why parts don't go together.
     """
-    name, _, options = spec.partition(":")
+    parts = [_parse_part(spec, part) for part in spec.split("+")]
+    try:
+        return compose(*parts)
+    except InputError as error:
+        raise InputError(f"--policy {spec}: {error}") from None
+
+
+def _parse_part(spec: str, part: str) -> Policy:
+    name, _, options = part.partition(":")
     kind = BUILT_IN.get(name) or policies().get(name)
     if kind is None:
         raise InputError(f"--policy {spec}: no policy {name!r}{_closest(name, policies())}")
@@ -51,6 +74,10 @@ def parse_policy(spec: str) -> Policy:
         if key in given:
             raise InputError(f"--policy {spec}: {key} is given twice")
         given[key] = value
+    if not given:
+        return kind()
+    from pydantic import TypeAdapter, ValidationError  # late: it takes a third of the start
+
     try:
         return TypeAdapter(kind).validate_python(given)
     except ValidationError as error:
@@ -61,7 +88,8 @@ def parse_policy(spec: str) -> Policy:
         ) from None
 
 
-def _closest(word: str, known: "set[str] | dict[str, type[Policy]]") -> str:
-    close = get_close_matches(word, known, n=1)
-    listed = ", ".join(sorted(known)) or "none"
+def _closest(word: str, known: Iterable[str]) -> str:
+    names = sorted(known)
+    close = get_close_matches(word, names, n=1)
+    listed = ", ".join(names) or "none"
     return f"; did you mean {close[0]!r}?" if close else f"; expected one of {listed}"

@@ -65,7 +65,7 @@ class SharedPages(Pages):
     def memory(self) -> Memory:
         twice = self._inside - self.cache.pinned_blocks  # times a block is held beyond the first
         live = self.context + self.prefilled - twice * self.block_size
-        return self._memory(live * self.pool.token_bytes)
+        return self._memory(live)
 
     def cached_bytes(self) -> int:
         return self.cache.idle_blocks * self.block_bytes

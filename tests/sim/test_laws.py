@@ -9,9 +9,10 @@ from sim.ahead import serve_ahead
 from sim.driver import run_simulated
 from sim.engine import Effects
 from sim.engine import serve as serve_in_step
+from sim.layers import LayerGroup
 from sim.metrics import compute_metrics
 from sim.plan import AS_PER_S, Done, Execute, StepPlan
-from sim.policy.base import Pool
+from sim.policy.base import Pool, Stored
 from sim.policy.registry import parse_policy
 from sim.pressure import Pressure
 from sim.record import UNFINISHED, Recorder
@@ -27,25 +28,39 @@ POLICIES = (
     "paging:block_size=4,watermark=0.1",
     "preallocation",
     "preallocation:max_len=24",
-    "contiguous:reserve=max",
-    "contiguous:reserve=pow2",
-    "contiguous:reserve=oracle",
+    "preallocation:reserve=oracle,allocator=buddy",
     "sliding_window:window=8,sinks=2",
     "sliding_window:window=1,sinks=0",
+    "preallocation:reserve=pow2,allocator=buddy",
+    "preallocation:reserve=oracle+sliding_window:window=8,sinks=1",
+    "growing:start=4",
+    "growing:start=3,step=6+int8",
+    "chunked:chunk_tokens=16",
+    "virtual",
+    "virtual+sliding_window:window=20,sinks=1",
+    "paging:block_size=4+sliding_window:window=9,sinks=2+int4",
+    "paging:block_size=4+top_k:k=8,page=4",
+    "paging:block_size=4+top_k:k=8,mode=evict",
+    "paging:block_size=2,layers=unified",
+    "paging:block_size=2,layers=capped",
 )
-TOKEN_BYTES = 10
+GROUPS = (LayerGroup(1, "full", 40, 80, 80), LayerGroup(2, "window", 40, 80, 80, window=7))
+STORED = (Stored(6400, 6400), Stored(6400, 6400))
+TOKEN_BYTES = 3 * 2 * 6400
 
 
 class LinearCost:
-    """Made-up but exact: 1 ms a step, 10 µs a prefilled token, 1 µs a KV byte read."""
+    """Made-up but exact: 1 ms a step, 10 µs a prefilled token, 1 fs a KV byte read."""
 
     name = "linear"
     constants = ()
 
     def linear(self, plan: StepPlan) -> tuple[int, int, int]:
         tokens = sum(chunk.tokens for chunk in plan.chunks)
-        first = AS_PER_S // 10**3 + tokens * AS_PER_S // 10**5 + plan.read_bytes * AS_PER_S // 10**6
-        return first, plan.read_growth_bytes * AS_PER_S // 10**6, plan.max_steps
+        first = (
+            AS_PER_S // 10**3 + tokens * AS_PER_S // 10**5 + plan.read_bytes * AS_PER_S // 10**15
+        )
+        return first, plan.read_growth_bytes * AS_PER_S // 10**15, plan.max_steps
 
 
 @st.composite
@@ -117,7 +132,7 @@ def serve(
 
 
 def scheduler(policy: str, tokens: int, bounds: Limits) -> Scheduler:
-    pool = Pool(tokens * TOKEN_BYTES + 7, TOKEN_BYTES, bounds.max_model_len)
+    pool = Pool(tokens * TOKEN_BYTES + 7, TOKEN_BYTES, bounds.max_model_len, 0, GROUPS, STORED)
     return Scheduler(parse_policy(policy).manager(pool), bounds)
 
 

@@ -11,7 +11,7 @@ TRACE = generate(200, 5.0, prompt="uniform:low=10,high=6000", output="uniform:lo
 
 
 @pytest.mark.parametrize("gib", [1, 16])
-@pytest.mark.parametrize("policy", ["paging", "contiguous:reserve=pow2"])
+@pytest.mark.parametrize("policy", ["paging", "preallocation:reserve=pow2,allocator=buddy"])
 def test_the_list_is_what_the_run_does(policy: str, gib: int) -> None:
     options = {
         "model": "llama-2-7b",

@@ -6,13 +6,19 @@ from math import gcd
 from typing import Literal
 
 import torch
-import triton
 
-from ..configs import Config, decode_config, device_arch, multiprocessors, pick_splits
+from ..check import check_addresses, check_window, query_group
+from ..configs import (
+    LOG2E,
+    Config,
+    ceil_div,
+    decode_config,
+    device_arch,
+    multiprocessors,
+    pick_splits,
+    pow2_above,
+)
 from ..pool import KVPool
-from ..tile import LOG2E
-from .kernel import combine_kernel, decode_kernel
-from .packed import decode_packed_kernel
 
 Window = Literal["none", "full", "ring"]
 
@@ -49,19 +55,21 @@ def decode(
     batch, q_heads, head_dim = q.shape
     heads = query_group(q, pool)
     check_addresses(pool, table, start, batch)
-    if window < 0 or sinks < 0 or (window == 0 and (sinks > 0 or ring)):
-        raise ValueError(f"window {window}, sinks {sinks}, ring {ring}")
+    check_window(window, sinks, ring)
     out = torch.empty_like(q) if out is None else out
     if lse is None:
         lse = torch.empty(batch, q_heads, dtype=torch.float32, device=q.device)
     if batch == 0:
         return out, lse
 
+    from .kernel import combine_kernel, decode_kernel
+    from .packed import decode_packed_kernel
+
     config = config or decode_config(device_arch(q.device), pool.storage, head_dim, q.dtype)
     if splits is None:
         keys = min(max_length, window + sinks) if window else max_length
         slots = multiprocessors(q.device) * config.resident
-        splits = pick_splits(batch * pool.kv_heads, slots, -(-keys // config.block_n))
+        splits = pick_splits(batch * pool.kv_heads, slots, ceil_div(keys, config.block_n))
     o_part, lse_part = out, lse
     strides = (*out.stride()[:2], 0, *lse.stride(), 0)
     if splits > 1:
@@ -79,7 +87,7 @@ def decode(
     )
     # Rows of a dot: 16 at least. The packed kernel's tiles are as narrow as 16 or 32 columns, and a
     # dot no wider than tall would make its warps repeat each other: larger groups take turns.
-    rows = max(16, triton.next_power_of_2(heads))
+    rows = max(16, pow2_above(heads))
     if pool.storage != "native":
         rows = 8 if pool.k.shape[-1] * pool.k.element_size() <= 32 else 16
     # Keys found through a table wait for it: the compiler spreads its stages over both reads, and
@@ -97,8 +105,8 @@ def decode(
         "num_warps": config.warps,
         "num_stages": stages,
     }
-    grid = (batch, pool.kv_heads * -(-heads // rows), splits)
-    factor = (head_dim**-0.5 if scale is None else scale) * LOG2E.value
+    grid = (batch, pool.kv_heads * ceil_div(heads, rows), splits)
+    factor = (head_dim**-0.5 if scale is None else scale) * LOG2E
     if pool.storage == "native":
         decode_kernel[grid](
             q,
@@ -115,7 +123,7 @@ def decode(
             *layout,
             *strides,
             D=head_dim,
-            DP=triton.next_power_of_2(head_dim),
+            DP=pow2_above(head_dim),
             **common,
         )
     else:
@@ -145,7 +153,7 @@ def decode(
             *layout,
             *strides,
             W=words,
-            WP=max(16, triton.next_power_of_2(words)),
+            WP=max(16, pow2_above(words)),
             STORAGE=pool.storage,
             ALIGN=gcd(8, *k.stride()[:3]),
             **common,
@@ -161,32 +169,9 @@ def decode(
             *out.stride()[:2],
             *lse.stride(),
             D=head_dim,
-            DP=triton.next_power_of_2(head_dim),
+            DP=pow2_above(head_dim),
             SPLITS=splits,
-            SP=triton.next_power_of_2(splits),
+            SP=pow2_above(splits),
             num_warps=4,
         )
     return out, lse
-
-
-def query_group(q: torch.Tensor, pool: KVPool) -> int:
-    """Query heads that share a key head."""
-    q_heads, head_dim = q.shape[-2:]
-    if head_dim != pool.head_dim or q.stride(-1) != 1:
-        raise ValueError(f"q must end in a contiguous head of {pool.head_dim}: {q.shape}")
-    if q_heads % pool.kv_heads:
-        raise ValueError(f"{q_heads} query heads do not divide among {pool.kv_heads} kv heads")
-    return q_heads // pool.kv_heads
-
-
-def check_addresses(
-    pool: KVPool, table: torch.Tensor | None, start: torch.Tensor | None, batch: int
-) -> None:
-    if (table is None) == (start is None):
-        raise ValueError("give a page table or start slots, not both")
-    if start is not None and (pool.pages != 1 or start.dtype != torch.int64):
-        raise ValueError("start slots are int64 and need a pool of one page")
-    given = start if table is None else table
-    assert given is not None
-    if given.shape[0] != batch or given.stride(-1) != 1:
-        raise ValueError(f"table or start must have {batch} contiguous rows: {given.shape}")

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import torch
-import triton
 
+from ..configs import ceil_div, pow2_above
 from ..pool import KVPool
-from .kernel import store_kernel
 
 BLOCK_TOKENS = 16
 
@@ -26,27 +25,24 @@ def store(pool: KVPool, k: torch.Tensor, v: torch.Tensor, slots: torch.Tensor) -
         raise ValueError(f"slots must be a contiguous [{tokens}]")
     if tokens == 0:
         return
-    views = {"native": pool.k.dtype, "fp8": torch.uint8, "int8": torch.int8, "int4": torch.int16}
-    codes = pool.k.view(views[pool.storage])
-    side_strides = (0, 0, 0)
-    if pool.side is not None:
-        # fp8 has only (heads, 2)
-        strides = pool.side.stride()
-        side_strides = (0, strides[0], 0) if pool.storage == "fp8" else strides[:3]
-    store_kernel[(triton.cdiv(tokens, BLOCK_TOKENS), kv_heads)](
+    from .kernel import store_kernel
+
+    codes = pool.codes
+    if pool.storage == "int4":
+        codes = pool.k.view(torch.int16), pool.v.view(torch.int16)
+    store_kernel[(ceil_div(tokens, BLOCK_TOKENS), kv_heads)](
         k,
         v,
-        codes,
-        pool.v.view(codes.dtype),
+        *codes,
         pool.side,
         slots,
         tokens,
         pool.page_size,
         *k.stride()[:2],
-        *codes.stride()[:3],
-        *side_strides,
+        *codes[0].stride()[:3],
+        *pool.side_strides[:4],
         D=head_dim,
-        DP=triton.next_power_of_2(codes.shape[-1]),
+        DP=pow2_above(codes[0].shape[-1]),
         STORAGE=pool.storage,
         BT=BLOCK_TOKENS,
         num_warps=4,

@@ -63,7 +63,7 @@ def _store_int4(X, WORD, p_side, o_x, o_word, m_t, m_x, QUARTER: tl.constexpr):
 @triton.jit
 def store_kernel(
     KNEW, VNEW, K, V, SIDE, SLOTS, tokens, page_size,
-    sn_t, sn_h, sc_p, sc_h, sc_t, ss_p, ss_h, ss_t,
+    sn_t, sn_h, sc_p, sc_h, sc_t, ss_p, ss_h, ss_t, ss_kv,
     D: tl.constexpr, DP: tl.constexpr, STORAGE: tl.constexpr, BT: tl.constexpr,
 ):  # fmt: skip
     """Strides of the cache count its elements: int16 words for int4, else one code each."""
@@ -81,19 +81,19 @@ def store_kernel(
         QUARTER: tl.constexpr = D // 4  # DP covers a quarter here
         m_x = m_t[:, None] & (o_d < QUARTER)[None, :]
         _store_int4(KNEW, K, SIDE + o_side, o_x, o_c, m_t, m_x, QUARTER)
-        _store_int4(VNEW, V, SIDE + o_side + 8, o_x, o_c, m_t, m_x, QUARTER)
+        _store_int4(VNEW, V, SIDE + o_side + ss_kv, o_x, o_c, m_t, m_x, QUARTER)
     else:
         m_x = m_t[:, None] & (o_d < D)[None, :]
         if STORAGE == "int8":
             _store_int8(KNEW, K, SIDE + o_side, o_x, o_c, m_t, m_x)
-            _store_int8(VNEW, V, SIDE + o_side + 1, o_x, o_c, m_t, m_x)
+            _store_int8(VNEW, V, SIDE + o_side + ss_kv, o_x, o_c, m_t, m_x)
         else:
             b_k = tl.load(KNEW + o_x, mask=m_x, other=0.0)
             b_v = tl.load(VNEW + o_x, mask=m_x, other=0.0)
             if STORAGE == "fp8":
                 b_unit = tl.full([BT, DP], 1.0, tl.float32)
                 b_k = tl.div_rn(b_k.to(tl.float32), b_unit * tl.load(SIDE + i_h * ss_h))
-                b_v = tl.div_rn(b_v.to(tl.float32), b_unit * tl.load(SIDE + i_h * ss_h + 1))
+                b_v = tl.div_rn(b_v.to(tl.float32), b_unit * tl.load(SIDE + i_h * ss_h + ss_kv))
                 b_k, b_v = _e4m3(b_k), _e4m3(b_v)
             tl.store(K + o_c, b_k.to(K.dtype.element_ty), mask=m_x)
             tl.store(V + o_c, b_v.to(V.dtype.element_ty), mask=m_x)

@@ -27,7 +27,7 @@ def quantise_int8(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 def quantise_int4(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Bytes uint8 [..., D / 2] and (scale, zero) fp16 [..., 4, 2] of the quarters of each row."""
-    parts = x.float().unflatten(-1, (PARTS, -1))
+    parts = x.float().view(*x.shape[:-1], PARTS, -1)
     low, high = parts.amin(-1), parts.amax(-1)
     side = torch.stack([(high - low) / INT4_MAX, low], -1).half()
     code = torch.floor(_divide(parts - side[..., 1:].float(), side[..., 0]) + 0.5)
@@ -58,13 +58,21 @@ def store(pool: KVPool, k: torch.Tensor, v: torch.Tensor, slots: torch.Tensor) -
             codes[page, :, offset], pool.side[page, :, offset, i] = quantise(new)
 
 
+def read_back(
+    pool: KVPool, codes: torch.Tensor, side: torch.Tensor | None, which: int
+) -> torch.Tensor:
+    """Values fp32 of codes [..., kv_heads, tokens, width], K (which 0) or V (1), by their side data
+    [..., kv_heads, tokens, ...]; fp8 keeps that in the pool."""
+    if pool.storage == "fp8":
+        assert pool.side is not None
+        return codes.float() * pool.side[:, which, None, None]
+    if side is None:
+        return codes.float()
+    if pool.storage == "int8":
+        return codes * side[..., which, None].float()
+    return dequantise_int4(codes, side[..., which, :, :])
+
+
 def dequantise(pool: KVPool) -> tuple[torch.Tensor, torch.Tensor]:
     """The whole pool read back in fp32: K and V [pages, kv_heads, page_size, head_dim]."""
-    side = pool.side
-    if side is None:
-        return pool.k.float(), pool.v.float()
-    if pool.storage == "fp8":
-        return pool.k.float() * side[:, 0, None, None], pool.v.float() * side[:, 1, None, None]
-    if pool.storage == "int8":
-        return pool.k * side[..., 0, None].float(), pool.v * side[..., 1, None].float()
-    return dequantise_int4(pool.k, side[..., 0, :, :]), dequantise_int4(pool.v, side[..., 1, :, :])
+    return read_back(pool, pool.k, pool.side, 0), read_back(pool, pool.v, pool.side, 1)

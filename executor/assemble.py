@@ -1,0 +1,70 @@
+"""A prepared run on real tensors: the scheduler that decides and the device that follows it."""
+
+from typing import NamedTuple
+
+import torch
+
+from executor.attention.torch_path import TorchAttention
+from executor.cache.table import Table, sinks_of, table_for
+from executor.cache.tensors import DTYPES, CacheTensors, predicted_bytes
+from executor.kernels.pool import KVPool
+from executor.machine import Machine
+from executor.model import Llama, random_weights
+from executor.torch_device import StepAttention, TorchDevice
+from sim.hardware import Device
+from sim.model import Model
+from sim.scheduler import Scheduler
+from sim.simulation import Setup
+
+
+class Assembled(NamedTuple):
+    """Fresh state over a cache's tensors."""
+
+    scheduler: Scheduler
+    device: TorchDevice
+
+
+class Executor:
+    """The tensors of one setup, allocated once; `fresh` starts a run over them."""
+
+    def __init__(self, setup: Setup, machine: Machine, llama: Llama) -> None:
+        self._setup, self._machine, self._llama = setup, machine, llama
+        manager = setup.policy.manager(setup.pool)
+        table = table_for(manager, sinks_of(setup.policy))
+        token_bytes = manager.pool.token_bytes
+        self.cache = CacheTensors(table, setup.model, token_bytes, machine.device)
+        self.predicted_bytes = predicted_bytes(manager)
+        self.cache.fill()
+
+    def fresh(self) -> Assembled:
+        """A scheduler with nothing in it, and a device whose table follows it."""
+        setup = self._setup
+        manager = setup.policy.manager(setup.pool)
+        table = table_for(manager, sinks_of(setup.policy))
+        dtype = DTYPES[setup.model.dtype_bytes]
+        attention = attention_for(self._machine, table, self.cache.pools, dtype)
+        requests, clock = max(len(setup.trace), setup.limits.max_num_seqs), self._machine.clock
+        device = TorchDevice(self._llama, table, attention, requests, clock)
+        return Assembled(Scheduler(manager, setup.limits), device)
+
+
+def attention_for(
+    machine: Machine, table: Table, pools: list[KVPool], dtype: torch.dtype
+) -> StepAttention:
+    """Our kernels on a GPU, torch on a CPU."""
+    if machine.kind == "cuda":
+        from executor.attention.triton_path import TritonAttention  # late: it needs triton
+
+        return TritonAttention(table, pools)
+    return TorchAttention(table, pools, dtype)
+
+
+def random_llama(model: Model, machine: Machine) -> Llama:
+    """The model with random weights on that machine."""
+    return Llama(model, random_weights(model, machine.device))
+
+
+def host_device(machine: Machine) -> Device:
+    """The machine before anything was measured: its memory counts, its rates are not used."""
+    name, memory = machine.identity()
+    return Device(name, memory, 10**10, 10**11, 10**10, 10**10, "not measured", "the system's")

@@ -1,0 +1,39 @@
+"""Attention written out plainly in fp64: what every other way of computing it must agree with."""
+
+import torch
+
+from executor.work import Work
+
+
+class PlainAttention:
+    """Keeps all keys of every request in a list; a window is a mask, never a ring."""
+
+    def __init__(self, window: int = 2**62, sinks: int = 0) -> None:
+        self._window, self._sinks = window, sinks
+        self._kv: dict[tuple[int, int], torch.Tensor] = {}  # [2, context, kv_heads, head_dim]
+        self._spans: list[tuple[int, int, int]] = []
+
+    def begin(self, work: Work) -> None:
+        """Remember whose rows follow."""
+        self._spans = [(c.request, c.start, c.tokens) for c in work.chunks]
+        self._spans += [(request, length - 1, 1) for request, length in work.decodes]
+
+    def attend(self, layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        """softmax(q·k ÷ √d)·v. q: [tokens, heads, head_dim]; k, v: [tokens, kv_heads, head_dim]."""
+        out = torch.empty_like(q)
+        row = 0
+        for request, start, tokens in self._spans:
+            rows = slice(row, row + tokens)
+            row = rows.stop
+            kv = torch.stack([k[rows], v[rows]]).double()
+            if start:
+                kv = torch.cat([self._kv[layer, request][:, :start], kv], 1)
+            self._kv[layer, request] = kv
+            keys, values = kv.repeat_interleave(q.shape[1] // k.shape[1], 2)
+            scores = torch.einsum("thd,khd->htk", q[rows].double(), keys) * q.shape[2] ** -0.5
+            at = torch.arange(start, start + tokens, device=q.device)[:, None]
+            key = torch.arange(start + tokens, device=q.device)
+            seen = (key <= at) & ((key > at - self._window) | (key < self._sinks))
+            weights = scores.masked_fill(~seen, float("-inf")).softmax(-1)
+            out[rows] = torch.einsum("htk,khd->thd", weights, values).to(q.dtype)
+        return out

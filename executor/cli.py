@@ -1,0 +1,290 @@
+"""`kvtwin calibrate`, `validate` and `doctor`: commands that need torch, checked when called."""
+
+import shlex
+import sys
+from dataclasses import asdict
+from importlib import import_module
+from json import dumps
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from executor.require import require_torch
+from workloads.errors import InputError
+
+if TYPE_CHECKING:
+    from executor.machine import Machine
+    from executor.validate import Validation
+    from sim.cost.steps_table import CostTable
+    from sim.simulation import Setup
+    from workloads.schema import Trace
+
+DeviceKind = Literal["cpu", "cuda"]
+Policies = Annotated[list[str] | None, Parameter(negative="")]
+REPORT_FILE = "report.html"
+DEFAULT_POLICIES = (
+    "preallocation",
+    "sliding_window:window=512,sinks=4",
+    "paging:block_size=16",
+)
+
+
+def calibrate(
+    *,
+    model: str,
+    device: DeviceKind = "cpu",
+    output: Annotated[Path, Parameter(name=["--output", "-o"])],
+    policy: Policies = None,
+    kv_cache_dtype: str = "auto",
+    kv_cache_memory: str = "128MiB",
+    max_num_seqs: int = 16,
+    max_num_batched_tokens: int = 512,
+    max_model_len: int | None = None,
+    threads: int = 1,
+) -> None:
+    """Time whole steps of a model on this machine and write a cost table for the simulator.
+
+    Parameters
+    ----------
+    model
+        A preset (`kvtwin list models`) or the path of a Hugging Face config.json. Weights are
+        random.
+    device
+        "cpu" or "cuda".
+    output
+        The file to write: JSON, described in sim/cost/steps_table.py.
+    policy
+        A policy to calibrate for; may be repeated. Default: preallocation, sliding_window, paging.
+    kv_cache_dtype
+        How KV is stored: auto (the model's own type) or int8_fp16.
+    kv_cache_memory
+        Size of the KV cache; longer contexts and larger batches than fit are not measured.
+    max_num_seqs
+        Largest batch.
+    max_num_batched_tokens
+        Longest chunk.
+    max_model_len
+        Longest context. Default: the model's own.
+    threads
+        CPU threads. One is timed by its own CPU time, more by the wall clock.
+    """
+    require_torch()
+    from executor.assemble import random_llama
+    from executor.calibrate import calibrate as measure
+    from executor.machine import open_machine
+
+    machine = open_machine(device, threads)
+    if not output.parent.is_dir():
+        raise InputError(f"{output}: no such folder {output.parent}")
+    setups = _setups(
+        None,
+        policy,
+        machine,
+        model=model,
+        kv_dtypes=[kv_cache_dtype],
+        kv_cache_memory=kv_cache_memory,
+        max_num_seqs=max_num_seqs,
+        max_num_batched_tokens=max_num_batched_tokens,
+        max_model_len=max_model_len,
+        cost_table=None,
+    )
+    table = measure(setups, machine, random_llama(setups[0].model, machine))
+    output.write_text(table.model_dump_json(indent=1) + "\n", encoding="utf-8")
+    print(f"{output}: {len(table.sections)} policies in {table.elapsed_s:.0f} s")
+
+
+def validate(
+    trace: str,
+    /,
+    *,
+    model: str,
+    output: Annotated[Path, Parameter(name=["--output", "-o"])],
+    policy: Policies = None,
+    device: DeviceKind = "cpu",
+    cost: Path | None = None,
+    repeats: int = 5,
+    first: int | None = None,
+    request_rate: float | None = None,
+    kv_cache_dtype: Annotated[list[str] | None, Parameter(negative="")] = None,
+    kv_cache_memory: str = "128MiB",
+    max_num_seqs: int = 16,
+    max_num_batched_tokens: int = 512,
+    max_model_len: int | None = None,
+    threads: int = 1,
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Simulate a trace and execute it on this machine, compare, and judge. Exit code 1: it fails.
+
+    Parameters
+    ----------
+    trace
+        A trace file, or the name of a shipped trace (`kvtwin list traces`).
+    model
+        A preset or the path of a Hugging Face config.json. Weights are random.
+    output
+        Folder for run folders (simulated and measured), validation.json and report.html.
+    policy
+        A policy to validate; may be repeated. Default: preallocation, sliding_window, paging.
+    device
+        "cpu" or "cuda".
+    cost
+        A cost table of `kvtwin calibrate`. Without it each policy is measured before it is run.
+    repeats
+        Runs of each kind; medians are judged, and their spread is shown.
+    first
+        Take only so many requests of the trace.
+    request_rate
+        Rescale arrivals to so many requests a second.
+    kv_cache_dtype
+        How KV is stored: auto (the model's own type) or int8_fp16; may be repeated.
+    kv_cache_memory
+        Size of the KV cache.
+    max_num_seqs
+        Most requests that run at once.
+    max_num_batched_tokens
+        Most tokens a step computes.
+    max_model_len
+        Longest context. Default: the model's own.
+    threads
+        CPU threads. One is timed by its own CPU time, more by the wall clock.
+    json
+        Print the judged rows as JSON instead of a table.
+    """
+    require_torch()
+    if repeats < 1:
+        raise InputError(f"--repeats {repeats}: expected at least 1")
+    from dataclasses import replace
+
+    from executor.assemble import random_llama
+    from executor.calibrate import calibrate as measure
+    from executor.machine import open_machine
+    from executor.validate import validate as compare
+    from sim.cost.steps_table import read_table
+    from sim.run_folder import VALIDATION_FILE, folder_name, replaced_folder, write_run
+    from workloads import read_trace
+    from workloads.transform import first as first_requests
+    from workloads.transform import scale_rate
+
+    machine = open_machine(device, threads)
+    requests = read_trace(trace)
+    if first is not None:
+        requests = first_requests(requests, first)
+    if request_rate is not None:
+        requests = scale_rate(requests, request_rate)
+    table = None if cost is None else read_table(cost)
+    setups = _setups(
+        requests,
+        policy,
+        machine,
+        model=model,
+        kv_dtypes=kv_cache_dtype or ["auto"],
+        kv_cache_memory=kv_cache_memory,
+        max_num_seqs=max_num_seqs,
+        max_num_batched_tokens=max_num_batched_tokens,
+        max_model_len=max_model_len,
+        cost_table=table,
+    )
+    llama = random_llama(setups[0].model, machine)
+    command = shlex.join(["kvtwin", *sys.argv[1:]])
+    with replaced_folder(output) as staged:
+        folders = []
+        done: list[Validation] = []
+        for setup in setups:
+            # Measured just before it is used: what changes with the hour is then the same for both.
+            costs = table or measure([setup], machine, llama)
+            setup = replace(setup, cost_table=costs, device=costs.device())
+            if setup.ledger.kv.name != "auto":
+                setup = replace(setup, label=f"{setup.label} {setup.ledger.kv.name}")
+            outcome = compare(setup, machine, llama, repeats)
+            done.append(outcome)
+            for run in (outcome.predicted, outcome.measured):
+                folder = staged / f"{folder_name(setup.label)}-{run.kind}"
+                folder.mkdir()
+                write_run(run, folder, command)
+                folders.append(folder)
+        content = _content(done, machine, repeats)
+        text = dumps(content, indent=1, allow_nan=False, ensure_ascii=False)
+        (staged / VALIDATION_FILE).write_text(text + "\n", encoding="utf-8")
+        build = import_module("reports.build")
+        build.write_report(folders, staged / REPORT_FILE, validation=staged / VALIDATION_FILE)
+    if json:
+        print(text)
+    else:
+        import_module("reports.validation").print_rows(content)
+        print(f"runs in {output}, report: {output / REPORT_FILE}")
+    if not content["passed"]:
+        sys.exit(1)
+
+
+def _content(done: "list[Validation]", machine: "Machine", repeats: int) -> dict[str, Any]:
+    return {
+        "schema_version": 1,
+        "passed": all(outcome.passed for outcome in done),
+        "repeats": repeats,
+        "machine": {
+            "name": machine.identity()[0],
+            "threads": machine.threads,
+            "clock": machine.clock_name,
+        },
+        "rows": [asdict(row) for outcome in done for row in outcome.rows],
+    }
+
+
+def _setups(
+    trace: "Trace | None",
+    policies: list[str] | None,
+    machine: "Machine",
+    *,
+    model: str,
+    kv_dtypes: list[str],
+    kv_cache_memory: str,
+    max_num_seqs: int,
+    max_num_batched_tokens: int,
+    max_model_len: int | None,
+    cost_table: "CostTable | None",
+) -> "list[Setup]":
+    """One setup a policy and storage; those that can't hold a token fail here."""
+    from executor.assemble import host_device
+    from sim.simulation import prepare
+    from sim.units import parse_bytes
+    from workloads.schema import Provenance, Trace
+
+    if trace is None:
+        import numpy as np
+
+        none, zero = np.array([], dtype=np.int64), np.array([], dtype=np.float64)
+        trace = Trace("none", zero, none, none, Provenance("calibration", 0))
+    setups = [
+        prepare(
+            trace,
+            model=model,
+            gpu=cost_table.device() if cost_table else host_device(machine),
+            policy=label,
+            max_num_seqs=max_num_seqs,
+            max_num_batched_tokens=max_num_batched_tokens,
+            max_model_len=max_model_len,
+            kv_cache_memory_bytes=parse_bytes(kv_cache_memory, "--kv-cache-memory"),
+            kv_cache_dtype=kv_dtype,
+            cost_table=cost_table,
+        )
+        for label in policies or DEFAULT_POLICIES
+        for kv_dtype in kv_dtypes
+    ]
+    for setup in setups:
+        setup.policy.manager(setup.pool)
+        setup.cost()
+    return setups
+
+
+def doctor(*, device: DeviceKind | None = None) -> None:
+    """Say what this machine can run and why not, and check each kernel against its reference.
+
+    Parameters
+    ----------
+    device
+        Check only this device. Default: all.
+    """
+    from executor.doctor import examine
+
+    sys.exit(examine(device))

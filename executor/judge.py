@@ -1,0 +1,90 @@
+"""Predicted against measured, metric by metric: signed errors, tolerances, spread, a verdict."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from sim.simulation import Run
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One metric of one policy. Errors are (predicted - measured) / measured, in percent."""
+
+    policy: str
+    name: str
+    label: str
+    unit: str
+    predicted: float | None
+    measured: float | None  # median of the repeats
+    error_percent: float | None
+    spread_percent: float | None  # (largest - smallest) / median of the repeats
+    tolerance_percent: float | None  # None: shown, not judged
+    passed: bool | None
+
+
+FREE_RUN = (
+    ("output_throughput", 10.0),
+    ("ttft_ms_mean", 10.0),
+    ("tpot_ms_mean", 10.0),
+    ("e2el_ms_mean", None),
+    ("makespan_s", None),
+    ("busy_share", None),
+    ("running_mean", None),
+    ("running_peak", None),
+    ("num_preemptions", None),
+    ("kv_live_share_mean", None),
+    ("kv_used_peak_bytes", None),
+)
+"""Metrics of a free run and how far in percent the prediction may be off."""
+
+LOCKSTEP_PERCENT = 5.0
+
+
+def judge(
+    policy: str,
+    name: str,
+    label: str,
+    unit: str,
+    predicted: float | None,
+    repeats: Sequence[float | None],
+    tolerance_percent: float | None,
+) -> Judged:
+    """Judge the median of the repeats. What neither side defines passes."""
+    known = [value for value in repeats if value is not None]
+    measured = median(known) if len(known) == len(repeats) else None
+    error = spread = None
+    if measured is not None and predicted is not None:
+        error = percent(predicted - measured, measured)
+        spread = percent(max(known) - min(known), measured)
+    passed: bool | None = None
+    if tolerance_percent is not None:
+        undefined = measured is None and predicted is None
+        passed = undefined or (error is not None and abs(error) <= tolerance_percent)
+    return Judged(
+        policy, name, label, unit, predicted, measured, error, spread, tolerance_percent, passed
+    )
+
+
+def percent(difference: float, of: float) -> float | None:
+    """The difference as a share; None where something is compared with nothing."""
+    if of:
+        return 100 * difference / of
+    return None if difference else 0.0
+
+
+def judge_free_runs(policy: str, predicted: Run, repeats: Sequence[Run]) -> list[Judged]:
+    """The metrics of the free runs, in a fixed order."""
+    definitions = {metric.name: metric for metric in predicted.metrics_list}
+    return [
+        judge(
+            policy,
+            name,
+            f"free: {definitions[name].label}",
+            definitions[name].unit,
+            predicted[name],
+            [run[name] for run in repeats],
+            tolerance,
+        )
+        for name, tolerance in FREE_RUN
+    ]

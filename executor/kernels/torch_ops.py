@@ -1,0 +1,275 @@
+"""The same operations without Triton, for running on a CPU: no compiler, no GPU, no interpreter.
+
+Attention packs a group's query heads into rows of one matrix product, and gathers pages as whole
+rows, a few sequences at a time, so that the copy is still in the cache when it is read.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import torch
+from torch.nn.functional import scaled_dot_product_attention
+
+from .check import check_addresses, check_window, query_group
+from .configs import ceil_div
+from .pool import KVPool
+from .store.reference import read_back, store
+from .topk import select, select_pages
+
+__all__ = [
+    "accumulate_mass",
+    "build_landmarks",
+    "copy",
+    "decode",
+    "gather",
+    "page_scores",
+    "prefill",
+    "scatter",
+    "select",
+    "select_pages",
+    "store",
+]
+
+CHUNK_BYTES = 4 << 20  # gathered keys and values at a time: about what a core's caches keep
+
+
+def decode(
+    q: torch.Tensor,
+    pool: KVPool,
+    lengths: torch.Tensor,
+    *,
+    max_length: int,
+    table: torch.Tensor | None = None,
+    start: torch.Tensor | None = None,
+    scale: float | None = None,
+    window: int = 0,
+    sinks: int = 0,
+    ring: bool = False,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """As ``executor.kernels.decode``; native 16-bit scores are rounded to q's type."""
+    batch, q_heads, head_dim = q.shape
+    heads = query_group(q, pool)
+    check_addresses(pool, table, start, batch)
+    check_window(window, sinks, ring)
+    scale = head_dim**-0.5 if scale is None else scale
+    grouped = (q * scale).view(batch, pool.kv_heads, heads, head_dim)
+    out = torch.zeros_like(grouped)
+    lse = q.new_zeros(batch, pool.kv_heads, heads, dtype=torch.float32)
+    visible = lengths if lengths.dim() == 2 else lengths[:, None].expand(-1, pool.kv_heads)
+    if ring:
+        visible = visible.clamp(max=window + sinks)
+    for rows, k, v, kept in _chunks(pool, visible, table, start, 0 if ring else window, sinks):
+        hidden = torch.arange(k.shape[2]) >= kept[..., None]  # [b, kv_heads, keys]
+        if bool(hidden.any()):
+            # Unwritten slots may hold NaN; a weight of 0 does not silence it.
+            v = v.masked_fill(hidden[..., None], 0)
+        scores = (grouped[rows].to(k.dtype) @ k.mT).float()  # [b, kv_heads, heads, keys]
+        scores.masked_fill_(hidden[:, :, None], -math.inf)
+        total = scores.logsumexp(-1, keepdim=True)
+        weights = torch.exp(scores - total.clamp(min=torch.finfo(torch.float32).min))
+        out[rows] = (weights.to(v.dtype) @ v).to(out.dtype)
+        lse[rows] = total[..., 0] / math.log(2)
+    return out.view_as(q), lse.view(batch, q_heads)
+
+
+def _chunks(
+    pool: KVPool,
+    visible: torch.Tensor,
+    table: torch.Tensor | None,
+    start: torch.Tensor | None,
+    window: int,
+    sinks: int,
+) -> Iterator[tuple[slice, torch.Tensor, torch.Tensor, torch.Tensor]]:
+    """Batch rows, their keys and values [rows, kv_heads, keys, head_dim], and how many count."""
+    batch, size = len(visible), pool.page_size
+    longest = visible.amax(1).tolist()
+    if window or table is None:
+        for b in range(batch):
+            rows = slice(b, b + 1)
+            k, v = _sequence(pool, longest[b], b, table, start, window, sinks)
+            yield rows, k[None], v[None], visible[rows].clamp(max=k.shape[1])
+        return
+    token_bytes = 2 * pool.kv_heads * pool.k.shape[-1] * pool.k.element_size()
+    b = 0
+    while b < batch:
+        end, keys = b + 1, longest[b]
+        while end < batch and (end + 1 - b) * max(keys, longest[end]) * token_bytes <= CHUNK_BYTES:
+            keys = max(keys, longest[end])
+            end += 1
+        # Entries beyond a shorter sequence's length may be anything.
+        pages = table[b:end, ..., : ceil_div(keys, size)].long().clamp(0, pool.pages - 1)
+        side = None if pool.storage == "fp8" else pool.side
+        side = None if side is None else _gather(side, pages)
+        k = _values(pool, _gather(pool.codes[0], pages), side, 0)
+        v = _values(pool, _gather(pool.codes[1], pages), side, 1)
+        yield slice(b, end), k, v, visible[b:end]
+        b = end
+
+
+def _values(
+    pool: KVPool, codes: torch.Tensor, side: torch.Tensor | None, which: int
+) -> torch.Tensor:
+    if pool.storage == "native":
+        return codes
+    if pool.storage == "fp8":
+        codes = codes.view(torch.float8_e4m3fn)
+    return read_back(pool, codes, side, which)
+
+
+def _gather(tensor: torch.Tensor, pages: torch.Tensor) -> torch.Tensor:
+    """[n, kv_heads, keys, ...] of pages [n, count] or [n, kv_heads, count]."""
+    kv_heads = tensor.shape[1]
+    head = torch.arange(kv_heads)[:, None]
+    if pages.dim() == 2:
+        pages = pages[:, None].expand(-1, kv_heads, -1)
+    if tensor.is_contiguous():
+        row = tensor.flatten(0, 1).flatten(1).index_select(0, (pages * kv_heads + head).flatten())
+        return row.view(*pages.shape[:2], -1, *tensor.shape[3:])
+    return tensor[pages, head].flatten(2, 3)
+
+
+def _sequence(
+    pool: KVPool,
+    length: int,
+    b: int,
+    table: torch.Tensor | None,
+    start: torch.Tensor | None,
+    window: int,
+    sinks: int,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Visible keys and values [kv_heads, keys, head_dim] of one sequence."""
+    index = _positions(length, window, sinks)
+    if table is None:
+        assert start is not None
+        base = int(start[b])
+        # A slice where nothing is skipped: contiguous keys are read where they are.
+        where = slice(base, base + length) if len(index) == length else base + index
+        k, v = (codes[0, :, where] for codes in pool.codes)
+        side = None if pool.side is None or pool.storage == "fp8" else pool.side[0, :, where]
+    else:
+        page, offset = table[b, index // pool.page_size].long(), index % pool.page_size
+        k, v = (codes[page, :, offset].transpose(0, 1) for codes in pool.codes)
+        side = None
+        if pool.side is not None and pool.storage != "fp8":
+            side = pool.side[page, :, offset].transpose(0, 1)
+    return _values(pool, k, side, 0), _values(pool, v, side, 1)
+
+
+def _positions(length: int, window: int, sinks: int) -> torch.Tensor:
+    """Those of ``length`` positions that a window shows to the last of them."""
+    if window == 0 or length <= window + sinks:
+        return torch.arange(length)
+    return torch.cat([torch.arange(sinks), torch.arange(length - window, length)])
+
+
+def prefill(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    pool: KVPool,
+    cu: torch.Tensor,
+    past: torch.Tensor,
+    *,
+    max_new: int,
+    max_past: int,
+    table: torch.Tensor | None = None,
+    start: torch.Tensor | None = None,
+    scale: float | None = None,
+    window: int = 0,
+    sinks: int = 0,
+    ring: bool = False,
+) -> tuple[torch.Tensor, None]:
+    """As ``executor.kernels.prefill``, without its log-sum-exp."""
+    query_group(q, pool)
+    check_addresses(pool, table, start, len(past))
+    check_window(window, sinks, ring)
+    out = torch.empty_like(q)
+    for b in range(len(past)):
+        new, old = slice(int(cu[b]), int(cu[b + 1])), int(past[b])
+        count = new.stop - new.start
+        if count == 0:
+            continue
+        held = min(old, window + sinks) if ring else old
+        keys, values = _sequence(pool, held, b, table, start, 0, 0)
+        slot = torch.arange(held)
+        if ring:
+            slot = torch.where(slot < sinks, slot, old - 1 - (old - 1 - slot) % window)
+        position = torch.cat([slot, old + torch.arange(count)])
+        query = old + torch.arange(count)[:, None]
+        seen = position <= query
+        if window:
+            seen &= (position < sinks) | (position > query - window)
+        out[new] = scaled_dot_product_attention(
+            q[new].transpose(0, 1)[None],
+            torch.cat([keys.to(k.dtype), k[new].transpose(0, 1)], 1)[None],
+            torch.cat([values.to(v.dtype), v[new].transpose(0, 1)], 1)[None],
+            attn_mask=seen,
+            scale=scale,
+            enable_gqa=True,
+        )[0].transpose(0, 1)
+    return out, None
+
+
+def build_landmarks(
+    pool: KVPool, pages: torch.Tensor, fill: torch.Tensor, marks: torch.Tensor
+) -> torch.Tensor:
+    side = None if pool.side is None or pool.storage == "fp8" else pool.side[pages.long()]
+    keys = _values(pool, pool.codes[0][pages.long()], side, 0).float()
+    unwritten = (torch.arange(pool.page_size) >= fill[:, None])[:, None, :, None]
+    marks[pages.long(), :, 0] = keys.masked_fill(unwritten, math.inf).amin(2).to(marks.dtype)
+    marks[pages.long(), :, 1] = keys.masked_fill(unwritten, -math.inf).amax(2).to(marks.dtype)
+    return marks
+
+
+def page_scores(
+    q: torch.Tensor, marks: torch.Tensor, table: torch.Tensor, lengths: torch.Tensor, page_size: int
+) -> torch.Tensor:
+    mark = marks[table.long()].float().permute(3, 0, 2, 4, 1)  # [2, batch, kv_heads, D, pages]
+    grouped = q.float().view(len(q), marks.shape[1], -1, q.shape[-1])
+    bound = (grouped.clamp(max=0) @ mark[0] + grouped.clamp(min=0) @ mark[1]).amax(2)
+    beyond = torch.arange(table.shape[1]) * page_size >= lengths[:, None]
+    return bound.masked_fill(beyond[:, None], -math.inf)
+
+
+def accumulate_mass(
+    q: torch.Tensor,
+    lse: torch.Tensor,
+    pool: KVPool,
+    lengths: torch.Tensor,
+    mass: torch.Tensor,
+    *,
+    max_length: int,
+    table: torch.Tensor | None = None,
+    start: torch.Tensor | None = None,
+    scale: float | None = None,
+) -> None:
+    scale = q.shape[-1] ** -0.5 if scale is None else scale
+    grouped = q.float().view(len(q), pool.kv_heads, -1, q.shape[-1]) * scale
+    for b, length in enumerate(lengths.tolist()):
+        if length == 0:
+            continue
+        keys = _sequence(pool, length, b, table, start, 0, 0)[0].float()
+        total = lse[b].view(pool.kv_heads, -1, 1) * math.log(2)
+        weight = torch.exp(grouped[b] @ keys.mT - total).sum(1)  # [kv_heads, keys]
+        index = torch.arange(length)
+        if table is None:
+            assert start is not None
+            page, offset = torch.zeros_like(index), int(start[b]) + index
+        else:
+            page, offset = table[b, index // pool.page_size].long(), index % pool.page_size
+        mass[page[-1], :, offset[-1]] = 0
+        mass[page, :, offset] += weight.T
+
+
+def copy(tensor: torch.Tensor, pairs: torch.Tensor) -> None:
+    tensor[pairs[:, 1]] = tensor[pairs[:, 0]]
+
+
+def gather(tensor: torch.Tensor, pages: torch.Tensor, staging: torch.Tensor) -> None:
+    staging[: len(pages)] = tensor[pages]
+
+
+def scatter(staging: torch.Tensor, tensor: torch.Tensor, pages: torch.Tensor) -> None:
+    tensor[pages] = staging[: len(pages)]

@@ -1,0 +1,55 @@
+"""A run as the list of its plans and how long each took: what lockstep replays."""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from sim.engine import Effects
+from sim.plan import Execute, StepPlan
+
+
+class Logged(NamedTuple):
+    """A plan that was carried out `steps` times; repetition j took `first_as + j * growth_as`."""
+
+    plan: StepPlan
+    steps: int
+    first_as: int
+    growth_as: int
+
+
+def logged(effects: Effects, log: list[Logged]) -> Effects:
+    """The same effects; every plan carried out is appended to the log."""
+    effect = next(effects, None)
+    while effect is not None:
+        done = yield effect
+        if isinstance(effect, Execute):
+            log.append(Logged(effect.plan, done.steps, done.first_as, done.growth_as))
+        try:
+            effect = effects.send(done)
+        except StopIteration:
+            return
+
+
+def single(plan: StepPlan) -> StepPlan:
+    """The plan's first repetition alone: what holds for later ones is blanked."""
+    return plan._replace(max_steps=1, read_growth_bytes=0)
+
+
+def expand(log: Iterable[Logged]) -> Iterator[Logged]:
+    """Every step as a plan of its own, as single stepping would have made it."""
+    for plan, steps, first, growth in log:
+        yield Logged(single(plan), 1, first, 0)
+        for j in range(1, steps):
+            later = StepPlan(
+                plan.step + j,
+                1,
+                plan.decodes,
+                plan.context_tokens + j * plan.decodes,
+                plan.read_bytes + j * plan.read_growth_bytes,
+                0,
+                0,
+                (),
+                (),
+                (),
+                (),
+            )
+            yield Logged(later, 1, first + j * growth, 0)

@@ -1,0 +1,106 @@
+"""Predicted beside measured: `validation.json` as `kvtwin validate` writes it."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from pydantic import ValidationError
+from rich.console import Console
+from rich.table import Table
+
+from reports import text
+from reports.run_json import Number, Part
+from workloads.errors import InputError
+
+
+class Row(Part):
+    """One metric of one policy; errors are (predicted - measured) / measured."""
+
+    policy: str
+    name: str
+    label: str
+    unit: str
+    predicted: Number | None
+    measured: Number | None
+    error_percent: Number | None
+    spread_percent: Number | None
+    tolerance_percent: Number | None
+    passed: bool | None
+
+
+class Validation(Part):
+    """All judged rows of one validation."""
+
+    schema_version: Literal[1]
+    passed: bool
+    repeats: int
+    rows: tuple[Row, ...]
+
+
+class Shown(NamedTuple):
+    """A row as text."""
+
+    label: str
+    unit: str
+    predicted: str
+    measured: str
+    error: str
+    spread: str
+    tolerance: str
+    verdict: str
+
+
+def load_validation(file: Path) -> Validation:
+    """The file's content. Raises InputError naming the field at fault."""
+    try:
+        return Validation.model_validate(json.loads(file.read_text(encoding="utf-8")))
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"])
+        raise InputError(f"{file}: {field}: {first['msg']}") from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"{file}: {error}, expected strict JSON") from None
+
+
+def by_policy(rows: Iterable[Row]) -> dict[str, list[Shown]]:
+    """Rows as text under their policies, in order."""
+    grouped: dict[str, list[Shown]] = {}
+    for row in rows:
+        tolerance = row.tolerance_percent
+        exact = "exact" if tolerance == 0 else f"{tolerance or 0:g}"
+        grouped.setdefault(row.policy, []).append(
+            Shown(
+                row.label,
+                row.unit if row.unit == "bytes" else text.shown_unit(row.unit),
+                _number(row.predicted, row.unit),
+                _number(row.measured, row.unit),
+                "" if row.error_percent is None else f"{row.error_percent:+.1f}",
+                "" if row.spread_percent is None else f"{row.spread_percent:.1f}",
+                "" if tolerance is None else exact,
+                {True: "passed", False: "failed", None: ""}[row.passed],
+            )
+        )
+    return grouped
+
+
+def _number(value: float | None, unit: str) -> str:
+    """Bytes to the byte: they are compared for equality."""
+    if unit == "bytes" and value is not None:
+        return f"{value:,.0f}"
+    return text.number(value, unit)
+
+
+def print_rows(content: dict[str, Any]) -> None:
+    """A table on the terminal."""
+    found = Validation.model_validate(content)
+    console = Console()
+    for policy, rows in by_policy(found.rows).items():
+        table = Table(title=policy, title_justify="left", box=None)
+        for name in ("metric", "unit", "predicted", "measured", "error %", "spread %", "±", ""):
+            left = name in ("metric", "unit")
+            table.add_column(name, justify="left" if left else "right", no_wrap=left)
+        for row in rows:
+            table.add_row(*row)
+        console.print(table)
+    console.print("validation passed" if found.passed else "validation FAILED")

@@ -1,0 +1,120 @@
+"""Quantised storage: elements of fewer bits, with their scales and zero points, to the byte."""
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from sim.layers import LayerGroup
+from sim.policy.axes import Storage
+from sim.policy.base import Pool, Stored
+from workloads.errors import InputError
+
+Side = Literal["none", "int4", "int8", "fp8", "fp16", "bf16", "fp32"]
+SIDE_BITS: dict[str, int] = {
+    "none": 0, "int4": 4, "int8": 8, "fp8": 8, "fp16": 16, "bf16": 16, "fp32": 32,
+}  # fmt: skip
+
+
+class Vector(NamedTuple):
+    """Bytes of one stored head vector of one token."""
+
+    payload: int
+    scales: int
+    zeros: int
+    padding: int  # of an incomplete last group, and to whole bytes
+
+
+@dataclass(frozen=True)
+class Quantised(Storage):
+    """Elements of `bits` bits in groups of `group` along a head's dimension (0: the whole head).
+
+    Each group has a scale, and a zero point unless values are symmetric, of the types named.
+    """
+
+    group: int = 0
+    scale: Side = "fp16"
+    zero: Side = "none"
+
+    def __post_init__(self) -> None:
+        if self.group < 0:
+            raise InputError(f"{self.label}: group={self.group}, expected 0 (a head) or more")
+
+    @property
+    def label(self) -> str:
+        """Its name on the command line."""
+        return type(self).__name__.lower()
+
+    @property
+    def bits(self) -> int:
+        """Of one element."""
+        raise NotImplementedError
+
+    def vector(self, dim: int) -> Vector:
+        """Bytes of a vector of that many elements. All groups are stored whole."""
+        size = self.group or dim
+        groups = -(-dim // size)
+        payload = -(-dim * self.bits // 8)
+        scales, zeros = (-(-groups * SIDE_BITS[side] // 8) for side in (self.scale, self.zero))
+        return Vector(payload, scales, zeros, -(-groups * size * self.bits // 8) - payload)
+
+    @property
+    def limitation(self) -> str | None:
+        return f"rounds keys and values to {self.bits} bits"
+
+    def apply(self, pool: Pool) -> Pool:
+        if not pool.groups:
+            raise InputError(f"{self.label}: expected a pool that knows the model's layers")
+        return pool.storing(tuple(self._stored(group, pool.tp) for group in pool.groups))
+
+    def _stored(self, group: LayerGroup, tp: int) -> Stored:
+        if group.kind == "shared":
+            return Stored(0, 0)
+        heads = group.heads_per_rank(tp)
+        key = self.vector(group.head_dim)
+        if not group.v_head_dim:
+            return Stored(heads * sum(key), 0, heads * sum(key[1:]))
+        value = self.vector(group.v_head_dim)
+        return Stored(heads * sum(key), heads * sum(value), heads * sum(key[1:] + value[1:]))
+
+
+@dataclass(frozen=True)
+class Fp8(Quantised):
+    """8-bit floats, by default with one scale a layer: constant, and too small to count.
+
+    Halves bytes and reads. Costs little accuracy; needs hardware conversion to be fast.
+    """
+
+    scale: Side = "none"
+
+    @property
+    def bits(self) -> int:
+        return 8
+
+
+@dataclass(frozen=True)
+class Int8(Quantised):
+    """8-bit integers with a 32-bit scale for each token, head and tensor (vLLM's per-token-head).
+
+    Not half: scales stay. Dequantisation takes arithmetic in every step.
+    """
+
+    scale: Side = "fp32"
+
+    @property
+    def bits(self) -> int:
+        return 8
+
+
+@dataclass(frozen=True)
+class Int4(Quantised):
+    """4-bit integers, asymmetric in groups of 32 by default (as KIVI, Liu et al., ICML'24).
+
+    Not a quarter: a 16-bit scale and zero point for 32 elements make 5 bits of each.
+    """
+
+    group: int = 32
+    scale: Side = "fp16"
+    zero: Side = "fp16"
+
+    @property
+    def bits(self) -> int:
+        return 4

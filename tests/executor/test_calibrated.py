@@ -1,0 +1,161 @@
+"""The calibrated cost model: exact on what was measured, linear between, honest beyond."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sim.cost.calibrated import Calibrated, interpolate
+from sim.cost.steps_table import CostTable, read_table
+from sim.model import find_model
+from sim.plan import AS_PER_S, Chunk, StepPlan
+from sim.policy.registry import parse_policy
+from workloads.errors import InputError
+
+TOKEN = 4096
+MODEL = find_model("llama-small")
+PAGING = parse_policy("paging:block_size=16")
+
+
+def table(kept: int | None = None, policy: str = "paging:block_size=16") -> CostTable:
+    """Steps of 1 ms + 0.1 ms a token, and attention of 1 µs a token read."""
+    lines = [
+        {
+            "batch": batch,
+            "context": [2, 100, 1000],
+            "seconds": [1e-3 + batch * (1e-4 + context * 1e-6) for context in (2, 100, 1000)],
+        }
+        for batch in (1, 4, 8)
+    ]
+    chunks = [
+        {
+            "tokens": tokens,
+            "past": [0, 1000],
+            "seconds": [1e-3 + tokens * (1e-4 + past * 1e-8) for past in (0, 1000)],
+        }
+        for tokens in (1, 64, 256)
+    ]
+    return CostTable.model_validate(
+        {
+            "schema_version": 1,
+            "kind": "kvtwin cost table",
+            "created_at": "2026-01-01T00:00:00+00:00",
+            "versions": {},
+            "hardware": {
+                "kind": "cpu",
+                "name": "test",
+                "threads": 1,
+                "memory_bytes": 2**34,
+                "copy_bytes_per_s": 10**10,
+                "matmul_flops_per_s": 10**11,
+                "clock": "none",
+            },
+            "model": {
+                "name": MODEL.name,
+                "parameters": MODEL.parameters,
+                "dtype_bytes": MODEL.dtype_bytes,
+            },
+            "method": "made up",
+            "elapsed_s": 0.0,
+            "dense": {"knots": [1, 256], "seconds": [1.1e-3, 1e-3 + 256e-4]},
+            "sampling": {"knots": [0, 1, 8], "seconds": [-1e-5, 0.0, 7e-5]},
+            "sections": [
+                {
+                    "policy": policy,
+                    "kv_dtype": "auto",
+                    "token_bytes": TOKEN,
+                    "kept_tokens": kept,
+                    "decode": lines,
+                    "prefill": chunks,
+                }
+            ],
+        }
+    )
+
+
+def plan(
+    decodes: int, context: int, max_steps: int = 1, chunks: tuple[Chunk, ...] = ()
+) -> StepPlan:
+    read, growth = decodes * context * TOKEN, decodes * TOKEN
+    tokens = sum(chunk.tokens for chunk in chunks)
+    return StepPlan(
+        0, max_steps, decodes, decodes * context, read, growth, tokens, chunks, (), (), ()
+    )
+
+
+def cost(**changes: object) -> Calibrated:
+    return Calibrated(table(**changes), MODEL, PAGING, "auto")  # type: ignore[arg-type]
+
+
+def seconds(plan: StepPlan) -> float:
+    return cost().linear(plan)[0] / AS_PER_S
+
+
+@pytest.mark.parametrize(("batch", "context"), [(1, 2), (4, 100), (8, 1000), (6, 50), (3, 500)])
+def test_decode_steps_cost_what_was_measured(batch: int, context: int) -> None:
+    expected = 1e-3 + batch * (1e-4 + context * 1e-6)
+    assert seconds(plan(batch, context)) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize(("tokens", "past"), [(1, 0), (64, 1000), (256, 0), (100, 300)])
+def test_chunks_cost_what_was_measured(tokens: int, past: int) -> None:
+    expected = 1e-3 + tokens * (1e-4 + past * 1e-8)
+    chunk = Chunk(0, past, tokens, True)
+    assert seconds(plan(0, 0, chunks=(chunk,))) == pytest.approx(expected, rel=1e-9)
+
+
+def test_mixed_steps_pay_for_dense_layers_once() -> None:
+    mixed = seconds(plan(4, 100, chunks=(Chunk(9, 0, 64, True), Chunk(8, 1000, 32, False))))
+    expected = 1e-3 + 100 * 1e-4 + 4 * 100e-6 + 32 * 1000e-8 + 4e-5
+    assert mixed == pytest.approx(expected, rel=1e-2)
+
+
+def test_every_repetition_costs_what_its_own_plan_costs() -> None:
+    model = cost()
+    for batch, context in ((1, 3), (5, 90), (8, 900), (3, 990), (7, 2000)):
+        whole = plan(batch, context, max_steps=300)
+        first, growth, valid = model.linear(whole)
+        assert 1 <= valid <= 300
+        for j in {0, 1, valid // 2, valid - 1}:
+            single = whole._replace(read_bytes=whole.read_bytes + j * whole.read_growth_bytes)
+            assert model.linear(single)[0] == first + j * growth
+
+
+def test_beyond_the_table_is_said() -> None:
+    model = cost()
+    model.linear(plan(4, 100))
+    assert model.extrapolated_share == 0
+    model.linear(plan(4, 5000))
+    model.linear(plan(9, 100))
+    assert model.extrapolated_share == pytest.approx(2 / 3)
+    assert model.constants[-1].value == pytest.approx(2 / 3)
+
+
+def test_windows_read_no_more_than_they_keep() -> None:
+    chunk = (Chunk(0, 4000, 64, True),)
+    capped, at_cap = cost(kept=500), plan(0, 0, chunks=(Chunk(0, 500, 64, True),))
+    assert capped.linear(plan(0, 0, chunks=chunk)) == capped.linear(at_cap)
+
+
+def test_other_models_and_policies_are_refused() -> None:
+    with pytest.raises(InputError, match="measured with llama-small, not with llama-3-8b"):
+        Calibrated(table(), find_model("llama-3-8b"), PAGING, "auto")
+    with pytest.raises(InputError, match="has no such policy with auto KV, only preallocation"):
+        Calibrated(table(policy="preallocation"), MODEL, PAGING, "auto")
+
+
+def test_files_are_checked(tmp_path: Path) -> None:
+    file = tmp_path / "cost.json"
+    file.write_text(table().model_dump_json())
+    assert read_table(file) == table()
+    content = json.loads(file.read_text())
+    del content["sections"][0]["decode"][0]["seconds"]
+    file.write_text(json.dumps(content))
+    with pytest.raises(InputError, match=r"sections\.0\.decode\.0\.seconds: field required"):
+        read_table(file)
+
+
+def test_interpolation() -> None:
+    assert interpolate((1, 3), (10.0, 30.0), 2) == 20.0
+    assert interpolate((1, 3), (10.0, 30.0), 5) == 50.0
+    assert interpolate((7,), (10.0,), 5) == 10.0

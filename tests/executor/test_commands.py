@@ -1,0 +1,156 @@
+"""The commands as a user runs them, on a model so small that steps take a millisecond."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from executor import gpu
+from sim.cost.steps_table import read_table
+
+CONFIG = {
+    "model_type": "llama",
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 1,
+    "head_dim": 16,
+    "intermediate_size": 64,
+    "vocab_size": 64,
+    "max_position_embeddings": 512,
+    "dtype": "float32",
+}
+SMALL = "--max-num-seqs 4 --max-num-batched-tokens 64 --kv-cache-memory 1MiB"
+POLICIES = "--policy paging:block_size=16 --policy sliding_window:window=60,sinks=4"
+
+
+def kvtwin(command: str, cwd: Path, **environment: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "sim.cli", *command.split()],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(Path.cwd()), **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A configuration, a trace, and a validation of two policies with its cost table."""
+    path = tmp_path_factory.mktemp("executor")
+    (path / "config.json").write_text(json.dumps(CONFIG))
+    (path / "opt.json").write_text(json.dumps({**CONFIG, "model_type": "opt"}))
+    rows = [f"{i * 0.004:.3f},{20 + 17 * i % 90},{5 + 7 * i % 20}" for i in range(12)]
+    (path / "trace.csv").write_text("arrival_s,prompt_tokens,output_tokens\n" + "\n".join(rows))
+    done = kvtwin(f"calibrate --model config.json {POLICIES} {SMALL} -o cost.json", path)
+    assert done.returncode == 0, done.stderr
+    done = kvtwin(
+        f"validate trace.csv --model config.json {POLICIES} {SMALL} --cost cost.json "
+        "--repeats 1 -o out",
+        path,
+    )
+    assert done.returncode in (0, 1), done.stderr  # of times so short nothing is promised
+    return path
+
+
+def test_memory_is_exact_to_the_byte(folder: Path) -> None:
+    content = json.loads((folder / "out/validation.json").read_text())
+    exact = [row for row in content["rows"] if row["tolerance_percent"] == 0]
+    assert len(exact) == 2 * 3
+    assert all(row["passed"] and row["predicted"] == row["measured"] for row in exact)
+
+
+def test_simulated_and_measured_runs_stand_side_by_side(folder: Path) -> None:
+    runs = [json.loads(file.read_text()) for file in sorted(folder.glob("out/*/run.json"))]
+    assert sorted(run["kind"] for run in runs) == ["measured"] * 2 + ["simulated"] * 2
+    assert all("torch" in run["versions"] for run in runs if run["kind"] == "measured")
+    page = (folder / "out/report.html").read_text()
+    assert "Predicted against measured" in page
+    assert "paging:block_size=16 · measured" in page
+    again = kvtwin("report out -o again.html", folder)
+    assert again.returncode == 0, again.stderr
+    assert "Predicted against measured" in (folder / "again.html").read_text()
+
+
+def test_the_simulator_uses_the_table(folder: Path) -> None:
+    done = kvtwin(
+        "simulate trace.csv --model config.json --cost cost.json --policy paging:block_size=16 "
+        f"{SMALL} --no-report -o sim",
+        folder,
+    )
+    assert done.returncode == 0, done.stderr
+    run = json.loads((folder / "sim/paging-block_size-16/run.json").read_text())
+    assert run["cost"]["name"] == "calibrated"
+    assert run["device"]["name"] == read_table(folder / "cost.json").hardware.name
+
+
+def test_policies_that_were_not_measured_are_refused(folder: Path) -> None:
+    done = kvtwin(
+        f"simulate trace.csv --model config.json --cost cost.json --policy preallocation {SMALL}",
+        folder,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "the cost table has no such policy" in done.stderr
+
+
+def test_mistakes_take_one_line(folder: Path) -> None:
+    for command, message in (
+        ("validate trace.csv --model config.json --repeats 0 -o x", "--repeats 0"),
+        ("calibrate --model config.json -o missing/x.json", "no such folder missing"),
+        ("calibrate --model opt.json -o x.json", "the executor runs Llama-shaped models"),
+        ("simulate trace.csv --model config.json", "--gpu: missing"),
+        ("simulate trace.csv --model config.json --cost trace.csv", "--cost trace.csv"),
+    ):
+        done = kvtwin(command, folder)
+        assert done.returncode == 2, (command, done.stderr)
+        assert message in done.stderr
+        assert done.stderr.count("\n") == 1
+
+
+def test_without_torch_it_says_what_to_install(folder: Path) -> None:
+    hide = "import importlib.util as u; f = u.find_spec\nu.find_spec = lambda n, p=None: None if n == 'torch' else f(n, p)\n"  # noqa: E501
+    (folder / "hidden").mkdir()
+    (folder / "hidden/sitecustomize.py").write_text(hide)
+    path = os.pathsep.join([str(folder / "hidden"), str(Path.cwd())])
+    done = kvtwin("calibrate --model config.json -o x.json", folder, PYTHONPATH=path)
+    assert done.returncode == 2
+    assert "pip install 'kvtwin[executor]'" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_doctor_checks_what_runs_here(folder: Path) -> None:
+    done = kvtwin("doctor", folder, COLUMNS="200")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("attention in torch: ") == 5
+    assert "FAILS" not in done.stdout
+
+
+def test_gpu_script_rehearses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small = replace(
+        gpu.REHEARSAL,
+        policies=("preallocation",),
+        requests=2,
+        max_num_batched_tokens=64,
+        max_model_len=512,
+        max_num_seqs=2,
+    )
+    monkeypatch.setattr(gpu, "REHEARSAL", small)
+    assert gpu.main(["--rehearse", "-o", str(tmp_path)]) in (0, 1)
+    written = {file.stem for file in tmp_path.glob("*.json")}
+    cost = "cost-llama-small-preallocation"
+    assert written == {"ceilings", "checks", "attention", cost, "validation"}
+    for file in tmp_path.glob("*.json"):
+        assert "error" not in json.loads(file.read_text()), file
+
+
+def test_gpu_script_without_a_gpu(capsys: pytest.CaptureFixture[str]) -> None:
+    torch = pytest.importorskip("torch")
+    if torch.cuda.is_available():
+        pytest.skip("there is one")
+    assert gpu.main([]) == 3
+    assert capsys.readouterr().err.count("\n") == 1

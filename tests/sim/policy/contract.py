@@ -1,0 +1,217 @@
+"""The laws that every policy's manager obeys, as a state machine over generated histories.
+
+A class that inherits `Contract` and names a `spec` inherits all of them.
+"""
+
+from copy import deepcopy
+
+import pytest
+from hypothesis import Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from sim.layers import LayerGroup
+from sim.policy.base import Manager, Pool, Stored
+from sim.policy.registry import parse_policy
+from sim.sequence import Sequence
+
+HISTORIES = settings(
+    max_examples=2000,
+    stateful_step_count=8,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    phases=(Phase.generate, Phase.shrink),
+)
+WORD = st.integers(0, 2**24 - 1)  # one draw a step, cut into small numbers: draws are what costs
+FULL = (LayerGroup(2, "full", 1, 32, 32),)
+WIDE = (LayerGroup(2, "full", 40, 80, 80),)  # 6,400 B: a page of 64 KiB ends within a token
+MIXED = (LayerGroup(1, "full", 1, 32, 32), LayerGroup(2, "window", 1, 32, 32, window=5))
+
+
+def pool(tokens: int, max_len: int, groups: tuple[LayerGroup, ...] = FULL) -> Pool:
+    """Room for so many 16-bit tokens and a bit."""
+    halves = [(2 * group.kv_heads, group) for group in groups]
+    stored = tuple(Stored(n * group.head_dim, n * group.v_head_dim) for n, group in halves)
+    bare = Pool(0, 0, max_len, groups=groups).storing(stored)
+    return Pool(tokens * bare.token_bytes + 7, bare.token_bytes, max_len, 0, groups, stored)
+
+
+def cut(word: int, *sizes: int) -> list[int]:
+    """Numbers from 1 to each size."""
+    numbers = []
+    for size in sizes:
+        word, rest = divmod(word, size)
+        numbers.append(rest + 1)
+    return numbers
+
+
+def answers(manager: Manager) -> tuple[object, ...]:
+    """All that a manager says of itself."""
+    return manager.memory(), manager.reads(), manager.growable(64)
+
+
+def grow_once(manager: Manager) -> None:
+    """One step, and whether the state still makes sense."""
+    manager.grow(1)
+    manager.check_integrity()
+
+
+class Contract(RuleBasedStateMachine):
+    """Requests come, are prefilled in chunks, decode together, rest, leave or are preempted."""
+
+    spec = ""
+    tokens = (40, 160)
+    groups = FULL
+
+    @initialize(word=WORD)
+    def begin(self, word: int) -> None:
+        low, high = self.tokens
+        longest, more = cut(word, low - low // 4, high - low)
+        self.max_len = low // 4 + longest
+        self.pool = pool(low + more, self.max_len, self.groups)
+        self.manager = parse_policy(self.spec).manager(self.pool)
+        self.empty = self.manager.memory()
+        self.prefilling: list[Sequence] = []
+        self.decoding: list[Sequence] = []
+        self.resting: list[Sequence] = []
+        self.count = 0
+        assert self.manager.longest() >= 1
+
+    @rule(word=WORD)
+    def admit(self, word: int) -> None:
+        """Admitted means that the whole context can be allocated."""
+        prompt, output, first = cut(word, 30, 30, 40)
+        longest = min(self.max_len, self.manager.longest() + 1)
+        if prompt >= longest:
+            return
+        seq = Sequence(self.count, 0, prompt, min(output, longest - prompt))
+        self.count += 1
+        self._admit(seq, first)
+
+    def _admit(self, seq: Sequence, first: int) -> None:
+        manager = self.manager
+        before = answers(manager)
+        fits = manager.can_admit(seq)
+        assert answers(manager) == before, "a question changed something"
+        if not fits:
+            assert manager.decoding or self.prefilling or self.resting, "never to be served"
+            return
+        manager.admit(seq)
+        assert manager.can_extend(seq, seq.target - seq.stored), "admitted, but doesn't fit"
+        self.prefilling.append(seq)
+        self._extend(seq, first)
+
+    def _extend(self, seq: Sequence, tokens: int) -> None:
+        manager, tokens = self.manager, min(tokens, seq.target - seq.stored)
+        before, stored = answers(manager), seq.stored
+        fits = manager.can_extend(seq, tokens)
+        assert (answers(manager), seq.stored) == (before, stored), "a question changed something"
+        if not fits:
+            self._preempt(seq)
+            return
+        manager.extend(seq, tokens)
+        assert seq.stored == stored + tokens
+        if seq.stored == seq.target:
+            self.prefilling.remove(seq)
+            seq.generated += 1
+            manager.join(seq)
+            self.decoding.append(seq)
+            if seq.generated == seq.output:
+                self._finish(seq)
+
+    @precondition(lambda self: self.prefilling)
+    @rule(word=WORD)
+    def prefill(self, word: int) -> None:
+        self._extend(self.prefilling[0], *cut(word, 20))
+
+    @precondition(lambda self: self.decoding)
+    @rule(word=WORD)
+    def grow(self, word: int) -> None:
+        """As many steps as were promised can be taken, at once or one by one, with equal ends."""
+        limit, taken = cut(word, 40, 10)
+        manager = self.manager
+        limit = min(limit, *(seq.output - self._generated(seq) for seq in self.decoding))
+        before = answers(manager)
+        steps = manager.growable(limit)
+        assert answers(manager) == before, "a question changed something"
+        assert 0 <= steps <= limit
+        if not steps:
+            with pytest.raises((AssertionError, StopIteration)):  # a step really lacks memory
+                grow_once(deepcopy(manager))
+            self._preempt((self.prefilling or self.decoding)[-1])
+            return
+        taken = min(taken, steps)
+        single = deepcopy(manager, {id(self.pool): self.pool, id(manager.pool): manager.pool})
+        rows = [manager.reads()]
+        repeated: list[int] = []  # how often each step was said to repeat
+        for _ in range(taken):
+            assert single.growable(1) == 1, "promised steps aren't there one by one"
+            single.grow(1)
+            single.check_integrity()
+            rows.append(single.reads())
+            repeated.append(single.repeatable(taken - len(rows) + 1))
+        manager.grow(taken)
+        assert answers(manager) == answers(single), "one by one ends elsewhere"
+        assert 0 <= repeated[0] <= taken - 1
+        first, growth = rows[1]  # what is repeated reads more by the same amount each time
+        for n in range(1, repeated[0] + 1):
+            assert rows[1 + n][0] == first + n * growth
+        for seq in [s for s in self.decoding if self._generated(s) == s.output]:
+            self._finish(seq)
+
+    def _generated(self, seq: Sequence) -> int:
+        return seq.generated + self.manager.tick - seq.joined_tick
+
+    def _finish(self, seq: Sequence) -> None:
+        self.decoding.remove(seq)
+        if seq.index % 3 == 0:
+            self.manager.rest(seq)
+            self.resting.append(seq)
+        else:
+            self.manager.release(seq)
+        assert seq.stored == seq.final, "the last sampled token's KV is never written"
+
+    def _preempt(self, seq: Sequence) -> None:
+        if seq.joined_tick >= 0:
+            seq.generated = self._generated(seq)
+            self.decoding.remove(seq)
+        else:
+            self.prefilling.remove(seq)
+        self.manager.release(seq)
+        self.manager.check_integrity()
+        seq.stored, seq.target = 0, seq.prompt + seq.generated
+        self._admit(seq, 1)
+
+    @precondition(lambda self: self.decoding or self.resting)
+    @rule(word=WORD)
+    def leave(self, word: int) -> None:
+        """One is preempted, or has rested long enough."""
+        if self.resting:
+            self.manager.release(self.resting.pop())
+        else:
+            self._preempt(self.decoding[word % len(self.decoding)])
+
+    @invariant()
+    def conserves_bytes(self) -> None:
+        """Every byte has one use, and live bytes are those of tokens that are there."""
+        if not hasattr(self, "manager"):
+            return
+        manager = self.manager
+        manager.check_integrity()
+        stored = sum(s.stored for s in self.prefilling + self.resting)
+        grown = sum(s.stored + manager.tick - s.joined_tick for s in self.decoding)
+        assert (manager.prefilled, manager.context) == (stored, grown)
+        assert manager.decoding == len(self.decoding)
+        assert manager.live_tokens() <= stored + grown
+        assert manager.memory().live <= (stored + grown) * manager.pool.payload_bytes
+
+    def teardown(self) -> None:
+        """When all have left, everything is free again."""
+        if hasattr(self, "manager"):
+            for seq in self.prefilling + self.decoding + self.resting:
+                self.manager.release(seq)
+            self.manager.check_integrity()
+            memory = self.manager.memory()
+            assert memory.free + memory.external == self.pool.capacity_bytes
+            assert memory.live == memory.reserved == memory.internal == memory.metadata == 0
