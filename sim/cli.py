@@ -25,13 +25,13 @@ COMMANDS = {
     "validate": ("executor.cli:validate", "Simulate, execute and compare."),
     "doctor": ("executor.cli:doctor", "What this machine can run, and whether kernels are right."),
     "size": ("sim.sizing_cli:size", "Where a device's memory goes, and what fits."),
+    "profiles": ("sim.profiles_cli:app", "Measured kernel times: convert them into a profile."),
+    "fit": ("sim.fit_cli:fit_run", "Fit a few named parameters to a measured run."),
+    "compare-run": ("sim.compare_cli:compare_run", "A measured run beside its prediction."),
     "compare-policies": (
         "sim.policy.comparison_cli:compare_policies",
         "What cache policies keep, read and give up, on the same requests.",
     ),
-    "profiles": ("sim.profiles_cli:app", "Measured kernel times: convert them into a profile."),
-    "fit": ("sim.fit_cli:fit_run", "Fit a few named parameters to a measured run."),
-    "compare-run": ("sim.compare_cli:compare_run", "A measured run beside its prediction."),
     "traces": ("workloads.cli:app", "List, describe and generate request traces."),
 }
 for name, (target, summary) in COMMANDS.items():

@@ -160,5 +160,5 @@ def _write(measured: Measured, run: Run, output: Path) -> None:
         for place in places:
             place.mkdir()
         write_run(replace(run, setup=replace(run.setup, label="predicted")), places[0], command)
-        write_run(as_run(measured, run), places[1], command, "measured")
+        write_run(as_run(measured, run), places[1], command)
         import_module("reports.build").write_report(places, staged / REPORT)

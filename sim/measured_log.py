@@ -17,7 +17,8 @@ def as_run(measured: Measured, predicted: Run) -> Run:
     """
     log = measured_log(measured, predicted.setup.pool.capacity_bytes)
     setup = replace(predicted.setup, label="measured")
-    return Run(setup, log, predicted.cost, compute_metrics(log, setup.pool.capacity_bytes))
+    metrics = compute_metrics(log, setup.pool.capacity_bytes)
+    return Run(setup, log, predicted.cost, metrics, kind="measured")
 
 
 def measured_log(measured: Measured, capacity_bytes: int) -> Log:

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +24,6 @@ from sim.simulation import Run
 from workloads.errors import InputError
 
 SCHEMA_VERSION = 1
-Kind = Literal["simulated", "measured"]
 REPORT = "report.html"
 FILES = {"run.json", "requests.parquet", "steps.parquet", "timeline.parquet"}
 VALIDATION_FILE = "validation.json"
@@ -75,7 +74,7 @@ def _replaceable(folder: Path) -> bool:
     )
 
 
-def write_run(run: Run, folder: Path, command: str, kind: Kind | None = None) -> dict[str, Any]:
+def write_run(run: Run, folder: Path, command: str) -> dict[str, Any]:
     """Write the run into an existing, empty folder; returns what run.json holds."""
     requests = dict(run.log.requests)
     status = pa.DictionaryArray.from_arrays(
@@ -87,7 +86,7 @@ def write_run(run: Run, folder: Path, command: str, kind: Kind | None = None) ->
         ("timeline", run.log.timeline),
     ):
         pq.write_table(_table(columns), folder / f"{name}.parquet", compression="zstd")
-    description = describe_run(run, command, kind)
+    description = describe_run(run, command)
     text = json.dumps(description, indent=1, allow_nan=False, ensure_ascii=False)
     (folder / "run.json").write_text(text + "\n", encoding="utf-8")
     return description
@@ -117,7 +116,7 @@ def _texts(values: tuple[str, ...]) -> pa.Array:
     return pa.StringArray.from_buffers(len(values), pa.py_buffer(ends), pa.py_buffer(text))
 
 
-def describe_run(run: Run, command: str, kind: Kind | None = None) -> dict[str, Any]:
+def describe_run(run: Run, command: str) -> dict[str, Any]:
     """What run.json holds: all that decided the outcome, and its metrics."""
     setup = run.setup
     trace, model, device = setup.trace, setup.model, setup.device
@@ -129,7 +128,7 @@ def describe_run(run: Run, command: str, kind: Kind | None = None) -> dict[str, 
             "python": platform.python_version(),
             **{name: version(name) for name in run.versions},
         },
-        "kind": kind or run.kind,
+        "kind": run.kind,
         "name": setup.label,
         "command": command,
         "trace": {

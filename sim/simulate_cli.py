@@ -94,8 +94,8 @@ def simulate(
     engine
         How the engine schedules and runs kernels (`kvtwin list engines`).
     cost
-        roofline, from a datasheet (the default); table, from measured kernel times; or the file
-        of a `kvtwin calibrate`: whole steps as measured on a device.
+        roofline, from a datasheet (the default), or table, from measured
+        kernel times, or a file of `kvtwin calibrate`, step times as measured.
     profile
         Kernel profile for --cost table: a shipped one (`kvtwin list profiles`) or a file.
     horizon
@@ -125,7 +125,7 @@ def simulate(
     requests = read_trace(trace)
     if first is not None:
         requests = first_requests(requests, first)
-    kind: Cost | None = "roofline" if cost == "roofline" else "table" if cost == "table" else None
+    kind: Cost | None = "table" if cost == "table" else "roofline" if cost == "roofline" else None
     table = None if cost is None or kind else read_table(Path(cost))
     device: Device | str
     if gpu is not None:

@@ -57,9 +57,9 @@ class Setup:
     interval_s: float = 1.0  # between samples of the timeline
     horizon_s: float | None = None
     fast_forward: bool = True
-    cost_table: "CostTable | None" = None  # measured steps, of `kvtwin calibrate`
     engine: Engine = DEFAULT
-    profile: Profile | None = None  # measured kernels; without either the roofline
+    profile: Profile | None = None  # measured kernels
+    cost_table: "CostTable | None" = None  # measured steps; without either a roofline predicts
 
     def cost(self) -> StepCost:
         """A fresh cost model for one run."""
@@ -148,7 +148,7 @@ def simulate(
 
     `trace` is a Trace, a path or the name of a shipped trace; `request_rate` rescales its arrivals
     to so many requests a second. `max_model_len` defaults to the model's own longest context.
-    `engine` names a preset; `profile` a kernel profile, shipped or a file, for `cost="table"`;
+    `engine` names a preset; `profile` a kernel profile, shipped or a file, for `cost="table"`.
     `cost_table` holds measured step times (`sim.cost.steps_table.read_table`).
     Raises InputError where the input can't be used.
     """
@@ -257,9 +257,9 @@ def prepare(
         request_rate=request_rate,
         horizon_s=horizon_s,
         fast_forward=fast_forward,
-        cost_table=cost_table,
         engine=preset,
         profile=kernels,
+        cost_table=cost_table,
     )
     return replace(setup, interval_s=_interval(trace, setup.cost()))
 
