@@ -51,6 +51,6 @@ def expand(log: Iterable[Logged]) -> Iterator[Logged]:
                 admitted=(),
                 preempted=(),
                 finished=(),
-                longest_context=plan.longest_context + j,
+                longest_context=plan.longest_context and plan.longest_context + j,  # 0: not kept
             )
             yield Logged(later, 1, first + j * growth, 0)
