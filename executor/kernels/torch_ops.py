@@ -7,7 +7,7 @@ rows, a few sequences at a time, so that the copy is still in the cache when it 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch.nn.functional import scaled_dot_product_attention
@@ -54,24 +54,37 @@ def decode(
     check_addresses(pool, table, start, batch)
     check_window(window, sinks, ring)
     scale = head_dim**-0.5 if scale is None else scale
-    grouped = (q * scale).view(batch, pool.kv_heads, heads, head_dim)
+    grouped = (q * scale).view(batch * pool.kv_heads, heads, head_dim)
     out = torch.zeros_like(grouped)
-    lse = q.new_zeros(batch, pool.kv_heads, heads, dtype=torch.float32)
+    peak = torch.full(grouped.shape[:2], -math.inf)  # greatest score of each query
+    share = torch.ones_like(peak)  # its weight
     visible = lengths if lengths.dim() == 2 else lengths[:, None].expand(-1, pool.kv_heads)
     if ring:
         visible = visible.clamp(max=window + sinks)
-    for rows, k, v, kept in _chunks(pool, visible, table, start, 0 if ring else window, sinks):
-        hidden = torch.arange(k.shape[2]) >= kept[..., None]  # [b, kv_heads, keys]
-        if bool(hidden.any()):
+    kept = visible.flatten()[:, None]
+    for rows, k, v, padded in _chunks(pool, visible, table, start, 0 if ring else window, sinks):
+        scores = _scores(grouped[rows].to(k.dtype), k)  # [rows, heads, keys]
+        if padded:
+            hidden = torch.arange(k.shape[1]) >= kept[rows]
+            scores.masked_fill_(hidden[:, None], -math.inf)
+            weights = scores.softmax(-1).masked_fill_(hidden[:, None], 0)
             # Unwritten slots may hold NaN; a weight of 0 does not silence it.
             v = v.masked_fill(hidden[..., None], 0)
-        scores = (grouped[rows].to(k.dtype) @ k.mT).float()  # [b, kv_heads, heads, keys]
-        scores.masked_fill_(hidden[:, :, None], -math.inf)
-        total = scores.logsumexp(-1, keepdim=True)
-        weights = torch.exp(scores - total.clamp(min=torch.finfo(torch.float32).min))
-        out[rows] = (weights.to(v.dtype) @ v).to(out.dtype)
-        lse[rows] = total[..., 0] / math.log(2)
+        else:
+            weights = scores.softmax(-1)
+        peak[rows] = scores.amax(-1)
+        share[rows] = weights.amax(-1)
+        out[rows] = torch.bmm(weights.to(v.dtype), v)
+    # The greatest weight is exp(greatest score - lse).
+    lse = torch.where(peak > -math.inf, (peak - share.log()) / math.log(2), -math.inf)
     return out.view_as(q), lse.view(batch, q_heads)
+
+
+def _scores(q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+    """fp32 q·k. Keys read in place, in fp32, are faster on the left; all else on the right."""
+    if k.dtype == torch.float32 and not k.is_contiguous():
+        return torch.bmm(k, q.mT).mT.contiguous()
+    return torch.bmm(q, k.mT).float()
 
 
 def _chunks(
@@ -81,31 +94,55 @@ def _chunks(
     start: torch.Tensor | None,
     window: int,
     sinks: int,
-) -> Iterator[tuple[slice, torch.Tensor, torch.Tensor, torch.Tensor]]:
-    """Batch rows, their keys and values [rows, kv_heads, keys, head_dim], and how many count."""
-    batch, size = len(visible), pool.page_size
+) -> Iterator[tuple[slice, torch.Tensor, torch.Tensor, bool]]:
+    """Rows (a sequence's kv head each), their keys and values [rows, keys, head_dim], and whether
+    some of those are padding. Sequences without keys are left out."""
+    batch = len(visible)
     longest = visible.amax(1).tolist()
-    if window or table is None:
-        for b in range(batch):
-            rows = slice(b, b + 1)
-            k, v = _sequence(pool, longest[b], b, table, start, window, sinks)
-            yield rows, k[None], v[None], visible[rows].clamp(max=k.shape[1])
-        return
+    shortest = visible.amin(1).tolist()
+    # Contiguous fp32 is best read where it is; 16-bit products want several sequences at once.
+    alone = window > 0 or (table is None and pool.k.dtype == torch.float32)
     token_bytes = 2 * pool.kv_heads * pool.k.shape[-1] * pool.k.element_size()
-    b = 0
-    while b < batch:
-        end, keys = b + 1, longest[b]
-        while end < batch and (end + 1 - b) * max(keys, longest[end]) * token_bytes <= CHUNK_BYTES:
-            keys = max(keys, longest[end])
-            end += 1
-        # Entries beyond a shorter sequence's length may be anything.
-        pages = table[b:end, ..., : ceil_div(keys, size)].long().clamp(0, pool.pages - 1)
-        side = None if pool.storage == "fp8" else pool.side
-        side = None if side is None else _gather(side, pages)
-        k = _values(pool, _gather(pool.codes[0], pages), side, 0)
-        v = _values(pool, _gather(pool.codes[1], pages), side, 1)
-        yield slice(b, end), k, v, visible[b:end]
-        b = end
+    end = 0
+    while end < batch:
+        first, keys = end, longest[end]
+        end += 1
+        while not alone and end < batch:
+            more = max(keys, longest[end])
+            if (end + 1 - first) * more * token_bytes > CHUNK_BYTES:
+                break
+            end, keys = end + 1, more
+        if keys == 0:
+            continue
+        rows = slice(first, end)
+        if table is None or window:
+            parts = [
+                _sequence(pool, longest[b], b, table, start, window, sinks)
+                for b in range(first, end)
+            ]
+            k, v = (_stack(pieces) for pieces in zip(*parts, strict=True))
+        else:
+            # Entries beyond a shorter sequence's length may be anything.
+            pages = table[rows, ..., : ceil_div(keys, pool.page_size)].long()
+            pages = pages.clamp(0, pool.pages - 1)
+            side = None if pool.storage == "fp8" or pool.side is None else _gather(pool.side, pages)
+            k = _values(pool, _gather(pool.codes[0], pages), side, 0)
+            v = _values(pool, _gather(pool.codes[1], pages), side, 1)
+        # A window's sequence comes alone and with nothing but its visible keys.
+        padded = not window and min(shortest[rows]) < k.shape[2]
+        heads = slice(rows.start * pool.kv_heads, rows.stop * pool.kv_heads)
+        yield heads, k.flatten(0, 1), v.flatten(0, 1), padded
+
+
+def _stack(parts: Sequence[torch.Tensor]) -> torch.Tensor:
+    """[n, kv_heads, longest, head_dim] of pieces of different lengths; the rest is left unset."""
+    if len(parts) == 1:
+        return parts[0][None]
+    longest = max(part.shape[1] for part in parts)
+    whole = parts[0].new_empty(len(parts), parts[0].shape[0], longest, parts[0].shape[2])
+    for row, part in zip(whole, parts, strict=True):
+        row[:, : part.shape[1]] = part
+    return whole
 
 
 def _values(
@@ -140,15 +177,16 @@ def _sequence(
     sinks: int,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Visible keys and values [kv_heads, keys, head_dim] of one sequence."""
-    index = _positions(length, window, sinks)
     if table is None:
         assert start is not None
         base = int(start[b])
         # A slice where nothing is skipped: contiguous keys are read where they are.
-        where = slice(base, base + length) if len(index) == length else base + index
+        skips = 0 < window < length - sinks
+        where = base + _positions(length, window, sinks) if skips else slice(base, base + length)
         k, v = (codes[0, :, where] for codes in pool.codes)
         side = None if pool.side is None or pool.storage == "fp8" else pool.side[0, :, where]
     else:
+        index = _positions(length, window, sinks)
         page, offset = table[b, index // pool.page_size].long(), index % pool.page_size
         k, v = (codes[page, :, offset].transpose(0, 1) for codes in pool.codes)
         side = None

@@ -6,6 +6,12 @@ import triton.language as tl
 
 
 @triton.jit
+def _share(b_x, PARTS: tl.constexpr):
+    """A step of the scale as fp16, divided exactly: the plain division may be an ulp off."""
+    return tl.div_rn(b_x, tl.full(b_x.shape, PARTS, tl.float32)).to(tl.float16)
+
+
+@triton.jit
 def _codes(b_x, b_scale, LOW: tl.constexpr, HIGH: tl.constexpr):
     """Integer codes [BT, N] under the scale [BT] as it is stored, rounded half up, as int32."""
     b_div = b_scale.to(tl.float32)
@@ -30,7 +36,7 @@ def _e4m3(b_x):
 @triton.jit
 def _store_int8(X, CODE, p_scale, o_x, o_code, m_t, m_x):
     b_x = tl.load(X + o_x, mask=m_x, other=0.0).to(tl.float32)  # [BT, DP]
-    b_scale = (tl.max(tl.abs(b_x), 1) / 127.0).to(tl.float16)  # [BT]
+    b_scale = _share(tl.max(tl.abs(b_x), 1), 127.0)  # [BT]
     tl.store(p_scale, b_scale, mask=m_t)
     tl.store(CODE + o_code, _codes(b_x, b_scale, -127.0, 127.0).to(tl.int8), mask=m_x)
 
@@ -45,7 +51,7 @@ def _quarter(X, p_side, o_x, m_t, m_x):
     b_low = tl.where(m_t, b_low, 0.0)
     b_high = tl.where(m_t, b_high, 0.0)
     b_zero = b_low.to(tl.float16)
-    b_scale = ((b_high - b_low) / 15.0).to(tl.float16)
+    b_scale = _share(b_high - b_low, 15.0)
     tl.store(p_side, b_scale, mask=m_t)
     tl.store(p_side + 1, b_zero, mask=m_t)
     return _codes(b_x - b_zero.to(tl.float32)[:, None], b_scale, 0.0, 15.0)

@@ -205,7 +205,17 @@ def _guarded(*tensors: torch.Tensor) -> Iterator[None]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    torch.set_num_threads(1)  # the matrices are tiny, and workers share the cores
+    # The interpreter's own, once for every loop over a range.
+    config.addinivalue_line("filterwarnings", "ignore:Conversion of an array:DeprecationWarning")
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """The matrices are tiny, and test workers share the cores."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="session")
