@@ -41,9 +41,9 @@ POLICIES = (
     "paging",
     "paging:block_size=1",
     "paging:block_size=128",
-    "paging:prefix_caching=true",
+    "paging+prefix",
     "preallocation",
-    "contiguous:reserve=pow2",
+    "preallocation:reserve=pow2",
     "sliding_window:window=1024,sinks=4",
 )
 

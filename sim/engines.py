@@ -8,6 +8,7 @@ from sim.cost.kernels import KernelRules
 from sim.ledger import Ledger, Line
 from sim.policy.base import Policy
 from sim.policy.paging import Paging
+from sim.policy.prefix import Prefix
 from sim.rules import Rules
 from workloads.errors import InputError
 
@@ -29,7 +30,8 @@ class Engine:
     def adapt(self, policy: Policy, label: str) -> Policy:
         """Paging as this engine does it, where the user gave no options of his own."""
         if label == "paging":
-            return Paging(block_size=self.block_size, prefix_caching=self.prefix_caching)
+            placement = Paging(block_size=self.block_size)
+            return placement + Prefix() if self.prefix_caching else placement
         return policy
 
     def adapt_ledger(self, ledger: Ledger) -> Ledger:

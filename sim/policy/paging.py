@@ -23,12 +23,10 @@ class Paging(Placement):
     as engines without support do; "unified" has the same blocks over all layers, and shows what
     they hold outside of windows as waste; "capped" gives each group of layers its own blocks from
     one pool and frees those that leave the window (vLLM's hybrid KV cache manager).
-    `prefix_caching` is the same as the modifier `prefix`.
     """
 
     block_size: int = 16
     watermark: float = 0.0
-    prefix_caching: bool = False
     layers: Literal["reserved", "unified", "capped"] = "reserved"
 
     def __post_init__(self) -> None:
@@ -38,10 +36,6 @@ class Paging(Placement):
             raise InputError(f"paging: watermark={self.watermark}, expected 0 <= watermark < 1")
 
     def place(self, pool: Pool, retained: Retained) -> Manager:
-        if self.prefix_caching:
-            from sim.policy.prefix import Prefix  # a kind of paging, so it comes later
-
-            return Prefix().share(self, pool, retained)
         if self.layers == "reserved":
             return pages(pool, "paging", self.block_size, self.watermark, retained)
         if retained.read is not None:

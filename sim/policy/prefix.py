@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 from sim.policy.axes import Placement, Retained, Sharing
 from sim.policy.base import Manager, Pool
+from sim.policy.paging import Paging
+from sim.policy.shared_pages import SharedPages
 from workloads.errors import InputError
 
 
@@ -12,9 +14,6 @@ class Prefix(Sharing):
     """Requests with equal beginnings share blocks, where the trace names them (vLLM V1)."""
 
     def share(self, placement: Placement, pool: Pool, retained: Retained) -> Manager:
-        from sim.policy.paging import Paging  # late: paging makes this for prefix_caching
-        from sim.policy.shared_pages import SharedPages
-
         if not isinstance(placement, Paging) or placement.layers != "reserved":
             raise InputError("prefix: shares the blocks of paging with layers=reserved alone")
         if retained.read is not None:

@@ -23,8 +23,8 @@ from workloads.schema import PrefixBlocks, Provenance, Trace
 POLICIES = (
     "paging:block_size=1",
     "paging:block_size=16",
-    "paging:block_size=1,prefix_caching=true",
-    "paging:block_size=4,watermark=0.1,prefix_caching=true",
+    "paging:block_size=1+prefix",
+    "paging:block_size=4,watermark=0.1+prefix",
     "paging:block_size=4,watermark=0.1",
     "preallocation",
     "preallocation:max_len=24",

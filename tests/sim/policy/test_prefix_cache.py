@@ -88,7 +88,7 @@ def test_blocks_are_named_by_the_id_of_their_last_token(
 
 
 def pages(blocks: int, block_size: int = 4) -> SharedPages:
-    policy = parse_policy(f"paging:block_size={block_size},prefix_caching=true")
+    policy = parse_policy(f"paging:block_size={block_size}+prefix")
     manager = policy.manager(Pool(blocks * block_size, 1, 4096))
     assert isinstance(manager, SharedPages)
     return manager
@@ -169,7 +169,7 @@ def test_ids_without_sharing_change_nothing_in_time_or_memory() -> None:
             trace, model="llama-2-7b", gpu="a100-40gb", policy=policy,
             kv_cache_memory_bytes=16 << 30,
         )
-        for policy in ("paging:block_size=16", "paging:block_size=16,prefix_caching=true")
+        for policy in ("paging:block_size=16", "paging:block_size=16+prefix")
     ]  # fmt: skip
     plain, shared = results
     assert plain["num_preemptions"] == 0
