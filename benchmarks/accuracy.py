@@ -9,16 +9,16 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 
-from sim.comparison import Error, compare
 from sim.cost.all_reduce import all_reduce
 from sim.cost.profile import Profile, find_profile
 from sim.engines import VLLM_0_19, find_engine
-from sim.hardware import find_device
-from sim.ledger import kv_budget
-from sim.measured import read_measured
-from sim.model import find_model
-from sim.prediction import prediction
-from sim.prefixes import read_prefixes
+from sim.measured.comparison import Error, compare
+from sim.measured.prediction import prediction
+from sim.measured.prefixes import read_prefixes
+from sim.measured.read import read_measured
+from sim.memory.hardware import find_device
+from sim.memory.ledger import kv_budget
+from sim.model.presets import find_model
 from sim.simulation import Run, execute
 
 RUNS = {

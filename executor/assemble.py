@@ -11,8 +11,8 @@ from executor.kernels.pool import KVPool
 from executor.machine import Machine
 from executor.model import Llama, random_weights
 from executor.torch_device import StepAttention, TorchDevice
-from sim.hardware import Device
-from sim.model import Model
+from sim.memory.hardware import Device
+from sim.model.geometry import Model
 from sim.scheduler import Scheduler
 from sim.simulation import Setup
 

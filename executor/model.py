@@ -7,8 +7,8 @@ import torch
 from torch.nn.functional import linear, rms_norm, silu
 
 from executor.cache.tensors import DTYPES
-from sim.layers import LayerGroup
-from sim.model import Model
+from sim.model.geometry import Model
+from sim.model.layers import LayerGroup
 from workloads.errors import InputError
 
 EPSILON = 1e-5

@@ -9,7 +9,7 @@ __all__ = ["Run", "Setup", "simulate"]
 
 
 def __getattr__(name: str) -> Any:
-    # Late, so that `import sim.model` or `kvtwin --help` don't pay for the whole engine.
+    # Late, so that `import sim.model.presets` or `kvtwin --help` don't pay for the whole engine.
     if name in __all__:
         import importlib
 

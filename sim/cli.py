@@ -19,17 +19,23 @@ app = App(
     config=whole_numbers,
 )
 COMMANDS = {
-    "simulate": ("sim.simulate_cli:simulate", "Replay a trace through cache policies."),
+    "simulate": ("sim.commands.simulate:simulate", "Replay a trace through cache policies."),
     "report": ("reports.cli:report", "Compare runs in one HTML file that opens offline."),
     "calibrate": ("executor.cli:calibrate", "Time a model's steps here, for the simulator."),
     "validate": ("executor.cli:validate", "Simulate, execute and compare."),
     "doctor": ("executor.cli:doctor", "What this machine can run, and whether kernels are right."),
-    "size": ("sim.sizing_cli:size", "Where a device's memory goes, and what fits."),
-    "profiles": ("sim.profiles_cli:app", "Measured kernel times: convert them into a profile."),
-    "fit": ("sim.fit_cli:fit_run", "Fit a few named parameters to a measured run."),
-    "compare-run": ("sim.compare_cli:compare_run", "A measured run beside its prediction."),
+    "size": ("sim.commands.size:size", "Where a device's memory goes, and what fits."),
+    "profiles": (
+        "sim.commands.profiles:app",
+        "Convert measured kernel times into a profile.",
+    ),
+    "fit": ("sim.commands.fit:fit_run", "Fit a few named parameters to a measured run."),
+    "compare-run": (
+        "sim.commands.compare_run:compare_run",
+        "Lay a prediction beside a measured run.",
+    ),
     "compare-policies": (
-        "sim.policy.comparison_cli:compare_policies",
+        "sim.commands.compare_policies:compare_policies",
         "What cache policies keep, read and give up, on the same requests.",
     ),
     "traces": ("workloads.cli:app", "List, describe and generate request traces."),
@@ -38,11 +44,11 @@ for name, (target, summary) in COMMANDS.items():
     app.command(target, name=name, help=summary)
 
 LISTS = {
-    "models": ("sim.sizing_cli:list_models", "Model presets."),
-    "gpus": ("sim.sizing_cli:list_gpus", "Device presets."),
-    "policies": ("sim.policy.cli:list_policies", "Cache policies and their options."),
-    "engines": ("sim.engines_cli:list_engines", "Engine presets and how they differ."),
-    "profiles": ("sim.profiles_cli:list_profiles", "Shipped kernel profiles."),
+    "models": ("sim.commands.size:list_models", "Model presets."),
+    "gpus": ("sim.commands.size:list_gpus", "Device presets."),
+    "policies": ("sim.commands.policies:list_policies", "Cache policies and their options."),
+    "engines": ("sim.commands.engines:list_engines", "Engine presets and how they differ."),
+    "profiles": ("sim.commands.profiles:list_profiles", "Shipped kernel profiles."),
     "traces": ("workloads.cli:list_traces", "Shipped traces."),
 }
 listing = App(
@@ -54,12 +60,14 @@ app.command(listing)
 
 published = App(name="reproduce", help="Run published experiments again, beside their numbers.")
 published.command(
-    "sim.reproduce_cli:sosp23", name="sosp23", help="PagedAttention's memory shares and batches."
+    "sim.commands.reproduce:sosp23",
+    name="sosp23",
+    help="PagedAttention's shares and batches.",
 )
 app.command(published)
 
 advice = App(name="advise", help="Weigh a choice on your own trace.")
-advice.command("sim.advise_cli:block_size", name="block-size", help="Recommend a block size.")
+advice.command("sim.commands.advise:block_size", name="block-size", help="Recommend a block size.")
 app.command(advice)
 
 

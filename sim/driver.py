@@ -6,7 +6,7 @@ import simpy
 
 from sim.cost.base import StepCost
 from sim.engine import Effects
-from sim.hardware import PCIE_4
+from sim.memory.hardware import PCIE_4
 from sim.plan import AS_PER_S, Done, Sleep, from_fields
 
 make_done = from_fields(Done)

@@ -5,7 +5,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from sim.cost.kernels import KernelRules
-from sim.ledger import Ledger, Line
+from sim.memory.ledger import Ledger, Line
 from sim.policy.base import Policy
 from sim.policy.paging import Paging
 from sim.policy.prefix import Prefix

@@ -1,10 +1,11 @@
 """`simulate`: a trace, a model, a device and a policy in; tables and metrics out."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from inspect import signature
 from math import floor, log10
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, ParamSpec
 
 from sim.ahead import serve_ahead
 from sim.cost.base import StepCost
@@ -14,10 +15,11 @@ from sim.cost.table import KernelTable
 from sim.driver import run_simulated
 from sim.engine import serve
 from sim.engines import DEFAULT, Engine, find_engine
-from sim.hardware import Device, find_device
-from sim.ledger import Ledger, kv_budget
+from sim.memory.hardware import Device, find_device
+from sim.memory.ledger import Ledger, kv_budget
 from sim.metrics import Metric, compute_metrics
-from sim.model import Model, find_model
+from sim.model.geometry import Model
+from sim.model.presets import find_model
 from sim.plan import AS_PER_S, StepPlan
 from sim.policy.base import Policy, Pool
 from sim.policy.registry import parse_policy
@@ -28,6 +30,7 @@ from workloads.errors import InputError
 from workloads.schema import Trace
 
 Cost = Literal["roofline", "table"]
+Options = ParamSpec("Options")
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -119,67 +122,6 @@ class Run:
         return next(metric.value for metric in self.metrics_list if metric.name == name)
 
 
-def simulate(
-    trace: Trace | str,
-    *,
-    model: Model | str,
-    gpu: Device | str,
-    policy: str = "paging",
-    tp: int = 1,
-    request_rate: float | None = None,
-    max_num_seqs: int = 256,
-    max_num_batched_tokens: int = 2048,
-    max_model_len: int | None = None,
-    batching: Batching = "continuous",
-    preemption: Preemption = "recompute",
-    swap_space_bytes: int = 4 << 30,
-    victim: Victim = "last",
-    kv_cache_dtype: str = "auto",
-    gpu_memory_utilization: float = 0.9,
-    kv_cache_memory_bytes: int | None = None,
-    engine: Engine | str = DEFAULT,
-    cost: Cost | None = None,
-    profile: Profile | str | None = None,
-    horizon_s: float | None = None,
-    fast_forward: bool = True,
-    cost_table: "CostTable | None" = None,
-) -> Run:
-    """Replay a trace through one policy in simulated time.
-
-    `trace` is a Trace, a path or the name of a shipped trace; `request_rate` rescales its arrivals
-    to so many requests a second. `max_model_len` defaults to the model's own longest context.
-    `engine` names a preset; `profile` a kernel profile, shipped or a file, for `cost="table"`.
-    `cost_table` holds measured step times (`sim.cost.steps_table.read_table`).
-    Raises InputError where the input can't be used.
-    """
-    return execute(
-        prepare(
-            trace,
-            model=model,
-            gpu=gpu,
-            policy=policy,
-            tp=tp,
-            request_rate=request_rate,
-            max_num_seqs=max_num_seqs,
-            max_num_batched_tokens=max_num_batched_tokens,
-            max_model_len=max_model_len,
-            batching=batching,
-            preemption=preemption,
-            swap_space_bytes=swap_space_bytes,
-            victim=victim,
-            kv_cache_dtype=kv_cache_dtype,
-            gpu_memory_utilization=gpu_memory_utilization,
-            kv_cache_memory_bytes=kv_cache_memory_bytes,
-            engine=engine,
-            cost=cost,
-            profile=profile,
-            horizon_s=horizon_s,
-            fast_forward=fast_forward,
-            cost_table=cost_table,
-        )
-    )
-
-
 def prepare(
     trace: Trace | str,
     *,
@@ -205,7 +147,14 @@ def prepare(
     fast_forward: bool = True,
     cost_table: "CostTable | None" = None,
 ) -> Setup:
-    """Resolve names and defaults, and check that the pieces fit. Arguments as in `simulate`."""
+    """Everything that decides a run: names and defaults resolved, and checked to fit together.
+
+    `trace` is a Trace, a path or the name of a shipped trace; `request_rate` rescales its arrivals
+    to so many requests a second. `max_model_len` defaults to the model's own longest context.
+    `engine` names a preset; `profile` a kernel profile, shipped or a file, for `cost="table"`.
+    `cost_table` holds measured step times (`sim.cost.steps_table.read_table`).
+    Raises InputError where the input can't be used.
+    """
     if isinstance(trace, str):
         from workloads import read_trace
 
@@ -285,6 +234,21 @@ def execute(setup: Setup, cost: StepCost | None = None) -> Run:
     )
     log = recorder.log()
     return Run(setup, log, model, compute_metrics(log, setup.pool.capacity_bytes))
+
+
+def _executed(prepare: Callable[Options, Setup]) -> Callable[Options, Run]:
+    """What prepares a run and runs it, with the options spelled once."""
+
+    def simulate(*args: Options.args, **options: Options.kwargs) -> Run:
+        """Replay a trace through one policy in simulated time. Arguments are those of `prepare`."""
+        return execute(prepare(*args, **options))
+
+    shown = signature(prepare).replace(return_annotation=Run)
+    simulate.__signature__ = shown  # type: ignore[attr-defined]  # by help() and editors
+    return simulate
+
+
+simulate = _executed(prepare)
 
 
 def _profile(

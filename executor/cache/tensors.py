@@ -4,7 +4,7 @@ import torch
 
 from executor.cache.table import Table
 from executor.kernels.pool import KVPool, Storage, allocate
-from sim.model import Model
+from sim.model.geometry import Model
 from sim.policy.base import Manager
 from workloads.errors import InputError
 

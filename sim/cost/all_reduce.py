@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from sim.cost.constant import Constant
-from sim.hardware import Device
+from sim.memory.hardware import Device
 
 ASSUMED = "assumed: latency of one kernel and the link's peak rate; calibrate for your machine"
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from sim.cost.constant import Constant
 from sim.cost.steps_table import CostTable, Section
-from sim.model import Model
+from sim.model.geometry import Model
 from sim.plan import AS_PER_S, StepPlan
 from sim.policy.base import Policy
 from sim.policy.registry import parse_policy

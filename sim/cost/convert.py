@@ -6,8 +6,8 @@ from typing import Any
 
 from sim.cost.all_reduce import AllReduce
 from sim.cost.profile import PER_LAYER, PER_SEQUENCE, PER_STEP, REQUIRED, Profile, Row
-from sim.hardware import device_called
-from sim.model import find_model
+from sim.memory.hardware import device_called
+from sim.model.presets import find_model
 from sim.units import BYTES, BYTES_PER_S, NANOSECONDS, parse_quantity
 from workloads.errors import InputError
 

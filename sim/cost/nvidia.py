@@ -14,8 +14,8 @@ import pyarrow.dataset as ds
 
 from sim.cost.grid import Line, neighbours
 from sim.cost.profile import Profile, Row
-from sim.hardware import Device
-from sim.model import Model
+from sim.memory.hardware import Device
+from sim.model.geometry import Model
 from workloads.errors import InputError
 
 PACKAGE = "aiconfigurator_core"

@@ -60,7 +60,7 @@ def write_profile(profile: Profile, path: Path) -> None:
 
 def shipped_profiles() -> list[str]:
     """Names of the profiles that come with the package."""
-    folder = files("sim").joinpath("profiles")
+    folder = files("sim.cost").joinpath("profiles")
     return sorted(f.name[: -len(".parquet")] for f in folder.iterdir() if f.name[-8:] == ".parquet")
 
 
@@ -96,7 +96,7 @@ def profile_meta(name: str) -> dict[str, Any]:
 
 
 def _shipped(name: str) -> Path:
-    return Path(str(files("sim").joinpath(f"profiles/{name}.parquet")))
+    return Path(str(files("sim.cost").joinpath(f"profiles/{name}.parquet")))
 
 
 def _read(path: Path) -> Profile:

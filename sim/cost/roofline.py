@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import cache
 
 from sim.cost.constant import Constant
-from sim.hardware import Device
-from sim.model import Model
+from sim.memory.hardware import Device
+from sim.model.geometry import Model
 from sim.plan import AS_PER_S, StepPlan
 
 

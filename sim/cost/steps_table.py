@@ -17,7 +17,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from sim.hardware import Device
+from sim.memory.hardware import Device
 from workloads.errors import InputError
 
 SCHEMA_VERSION = 1

@@ -18,8 +18,8 @@ from sim.cost.kernels import KernelRules, captured_size
 from sim.cost.profile import GEMMS, PER_LAYER, PER_SEQUENCE, PER_STEP, Profile
 from sim.cost.roofline import Efficiency
 from sim.cost.skew import LengthSkew, has_skew
-from sim.hardware import Device
-from sim.model import Model
+from sim.memory.hardware import Device
+from sim.model.geometry import Model
 from sim.plan import Chunk, StepPlan
 from workloads.errors import InputError
 

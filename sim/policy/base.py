@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from sim.layers import LayerGroup
+from sim.model.layers import LayerGroup
 from sim.sequence import Sequence
 
 

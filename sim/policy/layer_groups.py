@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from sim.layers import LayerGroup
+from sim.model.layers import LayerGroup
 from sim.policy.base import Manager, Memory, Pool, Stored
 from sim.policy.paging import Pages
 from sim.policy.saturating import SaturatingSum

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from sim.layers import LayerGroup
+from sim.model.layers import LayerGroup
 from sim.policy.axes import Storage
 from sim.policy.base import Pool, Stored
 from workloads.errors import InputError

@@ -7,7 +7,7 @@ import pytest
 
 from sim.cost.calibrated import Calibrated, interpolate
 from sim.cost.steps_table import CostTable, read_table
-from sim.model import find_model
+from sim.model.presets import find_model
 from sim.plan import AS_PER_S, Chunk, StepPlan
 from sim.policy.registry import parse_policy
 from workloads.errors import InputError

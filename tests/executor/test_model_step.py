@@ -15,9 +15,9 @@ from executor.cache.tensors import DTYPES, CacheTensors
 from executor.model import Llama, random_weights
 from executor.torch_device import TorchDevice
 from executor.work import Decode, Work
-from sim.hf_config import model_from_config
-from sim.ledger import kv_format
-from sim.model import Model
+from sim.memory.ledger import kv_format
+from sim.model.geometry import Model
+from sim.model.hf_config import model_from_config
 from sim.plan import Chunk
 from workloads.errors import InputError
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from sim.driver import run_simulated
 from sim.engine import serve
-from sim.layers import LayerGroup
 from sim.metrics import Metric, compute_metrics
+from sim.model.layers import LayerGroup
 from sim.plan import AS_PER_S, StepPlan
 from sim.policy.base import Pool, Stored
 from sim.policy.registry import BUILT_IN, parse_policy

@@ -9,8 +9,8 @@ from sim.ahead import serve_ahead
 from sim.driver import run_simulated
 from sim.engine import Effects
 from sim.engine import serve as serve_in_step
-from sim.layers import LayerGroup
 from sim.metrics import compute_metrics
+from sim.model.layers import LayerGroup
 from sim.plan import AS_PER_S, Done, Execute, StepPlan
 from sim.policy.base import Pool, Stored
 from sim.policy.registry import parse_policy

@@ -5,9 +5,9 @@ import pytest
 
 from sim.driver import run_simulated
 from sim.engine import serve
-from sim.hardware import find_device
-from sim.ledger import kv_budget
-from sim.model import find_model
+from sim.memory.hardware import find_device
+from sim.memory.ledger import kv_budget
+from sim.model.presets import find_model
 from sim.plan import AS_PER_S, StepPlan
 from sim.policy.base import Pool
 from sim.policy.registry import parse_policy

@@ -9,8 +9,8 @@ from sim import simulate
 from sim.cost.roofline import Roofline
 from sim.driver import run_simulated, steps_to_reach
 from sim.engine import serve
-from sim.hardware import find_device
-from sim.model import find_model
+from sim.memory.hardware import find_device
+from sim.model.presets import find_model
 from sim.plan import AS_PER_S, Chunk, StepPlan
 from sim.policy.base import Pool
 from sim.policy.registry import parse_policy

@@ -7,8 +7,8 @@ import pytest
 from sim.cost.nvidia import at, decode_points, gemm_points, imported
 from sim.cost.profile import find_profile, write_profile
 from sim.cost.table import KernelTable
-from sim.hardware import find_device
-from sim.model import find_model
+from sim.memory.hardware import find_device
+from sim.model.presets import find_model
 from sim.plan import Chunk, StepPlan
 from workloads.errors import InputError
 

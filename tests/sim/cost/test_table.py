@@ -8,8 +8,8 @@ from sim.cost.convert import read_folder
 from sim.cost.kernels import KernelRules, captured_size
 from sim.cost.profile import find_profile
 from sim.cost.table import KernelTable
-from sim.hardware import find_device
-from sim.model import find_model
+from sim.memory.hardware import find_device
+from sim.model.presets import find_model
 from sim.plan import AS_PER_S, Chunk, StepPlan
 from tests.made_up import (
     GEMM_US,

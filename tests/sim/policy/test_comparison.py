@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from sim.layers import LayerGroup
+from sim.model.layers import LayerGroup
 from sim.policy.base import Pool, Stored
 from sim.policy.comparison import APPROACHES, Row, compare
 from sim.policy.registry import parse_policy

@@ -2,8 +2,8 @@
 
 import pytest
 
-from sim.layers import LayerGroup
-from sim.model import find_model
+from sim.model.layers import LayerGroup
+from sim.model.presets import find_model
 from sim.policy.base import Manager, Pool, Stored
 from sim.policy.registry import parse_policy
 from sim.scheduler import Limits, Scheduler

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from sim.hardware import find_device
-from sim.layers import LayerGroup
-from sim.ledger import kv_budget
-from sim.model import find_model
+from sim.memory.hardware import find_device
+from sim.memory.ledger import kv_budget
+from sim.model.layers import LayerGroup
+from sim.model.presets import find_model
 from sim.policy.address import Buddy, FirstFit
 from sim.policy.axes import Placement, Retained, Sharing
 from sim.policy.base import Manager, Memory, Pool, Stored

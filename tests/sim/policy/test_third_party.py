@@ -59,9 +59,9 @@ print(*manager.memory())
 
 def test_a_third_party_storage_wraps_a_built_in_placement(installed: Path) -> None:
     code = """
-from sim.ledger import kv_budget
-from sim.hardware import find_device
-from sim.model import find_model
+from sim.memory.ledger import kv_budget
+from sim.memory.hardware import find_device
+from sim.model.presets import find_model
 from sim.policy.registry import parse_policy
 pool = kv_budget(find_model("llama-3-8b"), find_device("a100-80gb")).pool()
 print(parse_policy("paging:block_size=16+int2:group=64").manager(pool).pool.token_bytes)

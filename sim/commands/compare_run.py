@@ -1,0 +1,164 @@
+"""`kvtwin compare-run`: replay a measured run, lay the prediction beside it, judge by tolerance."""
+
+import shlex
+import sys
+from dataclasses import asdict, replace
+from importlib import import_module
+from json import dumps
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from sim.measured.comparison import Error, Tolerance, compare
+from sim.measured.prediction import prediction
+from sim.measured.read import Measured, read_measured
+from sim.simulation import Run, execute
+
+LENGTHS_ONLY = "lengths only: prompts are taken to share nothing"
+
+
+def compare_run(
+    run_dir: str,
+    /,
+    *,
+    model: str | None = None,
+    gpu: str | None = None,
+    tp: int | None = None,
+    engine: str | None = None,
+    cost: Literal["roofline", "table"] | None = None,
+    profile: str | None = None,
+    prefixes: str | None = None,
+    output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
+    tolerance_mean: float = 1.0,
+    tolerance_percentile: float = 2.0,
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Predict a measured run and show the signed error of every metric.
+
+    Exits 0 if all judged metrics are within tolerance, 1 if not. Knows of the requests their
+    arrivals and lengths alone, unless --prefixes is given.
+
+    Parameters
+    ----------
+    run_dir
+        Folder of meta.json, requests.jsonl and timeseries.csv, or a shipped run's name.
+    model
+        Preset or config.json, where meta.json doesn't say or names another.
+    gpu
+        Device, where meta.json doesn't say.
+    tp
+        GPUs the model is divided over. Default: what meta.json says, else 1.
+    engine
+        Preset (`kvtwin list engines`). Default: the version in meta.json.
+    cost
+        table or roofline. Default: table where a profile is at hand.
+    profile
+        Kernel profile, shipped or a file. Default: the shipped one for model, GPU and tp.
+    prefixes
+        JSON of which prompts begin alike, or "inferred" for what comes with a shipped run:
+        inferred from the measured run's stamps, so the result is not blind.
+    output
+        Write both as run folders with a report.
+    tolerance_mean
+        Per cent for means and makespan.
+    tolerance_percentile
+        Per cent for percentiles and mean running.
+    json
+        Print JSON instead of a table.
+    """
+    measured = read_measured(run_dir)
+    knowledge, prefix = LENGTHS_ONLY, None
+    if prefixes is not None:
+        from sim.measured.prefixes import read_prefixes
+
+        prefix, knowledge = read_prefixes(prefixes, measured)
+    setup = prediction(
+        measured,
+        model=model,
+        gpu=gpu,
+        tp=tp,
+        engine=engine,
+        cost=cost,
+        profile=profile,
+        prefix=prefix,
+    )
+    run = execute(setup)
+    tolerance = Tolerance(
+        tolerance_mean, tolerance_percentile, tolerance_mean, tolerance_percentile
+    )
+    errors = compare(measured, run, tolerance)
+    if output is not None:
+        _write(measured, run, output)
+    if json:
+        print(dumps(as_json(run, errors, knowledge), indent=1, allow_nan=False))
+    else:
+        _print(measured, run, errors, knowledge)
+    if not all(error.within for error in errors):
+        sys.exit(1)
+
+
+def as_json(run: Run, errors: list[Error], knowledge: str) -> dict[str, Any]:
+    """What --json prints."""
+    setup = run.setup
+    return {
+        "model": setup.model.name,
+        "device": setup.device.name,
+        "tp": setup.tp,
+        "engine": setup.engine.name,
+        "cost": run.cost.name,
+        "constants": [constant._asdict() for constant in run.cost.constants],
+        "warnings": list(run.cost.warnings),
+        "prompts": knowledge,
+        "predicted_preemptions": _preemptions(run),
+        "within": all(error.within for error in errors),
+        "metrics": [
+            {**asdict(error), "error_pct": error.error_pct, "within": error.within}
+            for error in errors
+        ],
+    }
+
+
+def _print(measured: Measured, run: Run, errors: list[Error], knowledge: str) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, header_style="bold")
+    for column in ("metric", "measured", "predicted", "unit", "error", "tolerance", ""):
+        table.add_column(column, justify="left" if column in ("metric", "unit", "") else "right")
+    for e in errors:
+        error = "n/a" if e.error_pct is None else f"{e.error_pct:+.2f} %"
+        allowed = "" if e.tolerance_pct is None else f"±{e.tolerance_pct:g} %"
+        sign = "" if e.tolerance_pct is None else "ok" if e.within else "MISS"
+        table.add_row(
+            e.label, f"{e.measured:.4f}", f"{e.predicted:.4f}", e.unit, error, allowed, sign
+        )
+    console = Console()
+    setup = run.setup
+    source = f"profile {setup.profile.name}" if setup.profile else "roofline, no kernel profile"
+    print(f"{measured.name}: {setup.model.name} on {setup.tp} × {setup.device.name}")
+    print(f"engine {setup.engine.name}, {source}; {knowledge}")
+    console.print(table)
+    if not measured.records_kv:
+        print("KV use was not recorded")
+    print(f"preemptions predicted: {_preemptions(run)}")
+    for warning in run.cost.warnings:
+        print(warning)
+
+
+def _preemptions(run: Run) -> int:
+    return int(run.log.requests["preemptions"].sum())
+
+
+def _write(measured: Measured, run: Run, output: Path) -> None:
+    from sim.measured.log import as_run
+    from sim.run_folder import REPORT, replaced_folder, write_run
+
+    command = shlex.join(["kvtwin", *sys.argv[1:]])
+    with replaced_folder(output) as staged:
+        places = [staged / "predicted", staged / "measured"]
+        for place in places:
+            place.mkdir()
+        write_run(replace(run, setup=replace(run.setup, label="predicted")), places[0], command)
+        write_run(as_run(measured, run), places[1], command)
+        import_module("reports.build").write_report(places, staged / REPORT)

@@ -1,0 +1,129 @@
+"""`kvtwin fit`: a few named parameters from a measured run, and what they are worth elsewhere."""
+
+from dataclasses import asdict
+from json import dumps
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from cyclopts import Parameter
+
+from sim.measured.comparison import LATENCIES
+from sim.measured.fit import Fitted, fit, request_residuals, with_parameters
+from sim.measured.prediction import prediction
+from sim.measured.read import Measured, read_measured
+from sim.simulation import Setup, execute
+from workloads.errors import InputError
+
+
+def fit_run(
+    run_dir: str,
+    /,
+    *,
+    parameter: Annotated[list[str] | None, Parameter(negative="")] = None,
+    predict: str | None = None,
+    predict_gpu: str | None = None,
+    model: str | None = None,
+    gpu: str | None = None,
+    tp: int | None = None,
+    engine: str | None = None,
+    profile: str | None = None,
+    prefixes: Literal["inferred"] | None = None,
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Fit parameters of the kernel table to a measured run, and report held-out errors.
+
+    They are fitted on all requests, then again on the first half by arrival, which predicts the
+    second. What lengths alone don't tell, such as shared prompts, goes into the parameters.
+
+    Parameters
+    ----------
+    run_dir
+        A measured run, as `compare-run` takes it.
+    parameter
+        kernel_overlap_s, host_overhead_s, all_reduce_large_latency and so on; may be repeated.
+        Default: all_reduce_large_latency and _bandwidth with several GPUs, else host_overhead_s.
+    predict
+        Another measured run to predict with what was fitted.
+    predict_gpu
+        Its device, where its meta.json doesn't say.
+    model
+        As in compare-run.
+    gpu
+        As in compare-run.
+    tp
+        As in compare-run.
+    engine
+        As in compare-run.
+    profile
+        As in compare-run.
+    prefixes
+        "inferred" for shipped runs: not blind.
+    json
+        Print JSON instead of text.
+    """
+    measured = read_measured(run_dir)
+    setup = prediction(
+        measured, model=model, gpu=gpu, tp=tp, engine=engine, cost="table", profile=profile,
+        prefix=_prefix(prefixes, measured),
+    )  # fmt: skip
+    names = parameter or (
+        ["all_reduce_large_latency", "all_reduce_large_bandwidth"]
+        if setup.tp > 1
+        else ["host_overhead_s"]
+    )
+    fitted, best = fit(measured, setup, names)
+    everyone = np.ones(len(measured.trace), dtype=bool)
+    early = np.arange(len(everyone)) < len(everyone) // 2
+    _, half = fit(measured, setup, names, early)
+    result: dict[str, Any] = {
+        "parameters": [asdict(each) for each in fitted],
+        "errors_pct": {
+            "before": _errors(measured, setup, everyone),
+            "fitted on all": _errors(measured, best, everyone),
+            "second half, fitted on the first": _errors(measured, half, ~early),
+        },
+    }
+    if predict is not None:
+        other = read_measured(predict)
+        target = prediction(
+            other, gpu=predict_gpu, engine=engine, cost="table", prefix=_prefix(prefixes, other)
+        )
+        moved = with_parameters(target, {each.name: each.value for each in fitted})
+        everyone = np.ones(len(other.trace), dtype=bool)
+        result["errors_pct"][f"{other.name}, predicted"] = _errors(other, moved, everyone)
+    if json:
+        print(dumps(result, indent=1, allow_nan=False))
+        return
+    for each in fitted:
+        print(_line(each))
+    for label, errors in result["errors_pct"].items():
+        print(f"{label}: " + ", ".join(f"{k} {v:+.2f} %" for k, v in errors.items()))
+    print("intervals are 95 %, requests taken as independent: too narrow, for they queue")
+
+
+def _line(each: Fitted) -> str:
+    return f"{each.name}: {each.value:.4g} ± {each.half_width:.2g} (was {each.start:.4g})"
+
+
+def _prefix(prefixes: str | None, measured: Measured) -> Any:
+    if prefixes is None:
+        return None
+    from sim.measured.prefixes import read_prefixes
+
+    return read_prefixes(prefixes, measured)[0]
+
+
+def _errors(measured: Measured, setup: Setup, mask: "np.ndarray[Any, Any]") -> dict[str, float]:
+    """Of the means of TTFT, TPOT and E2E over the chosen requests, per cent."""
+    late = request_residuals(measured, execute(setup), mask)
+    first, last = late[: len(late) // 2], late[len(late) // 2 :]
+    arrival, output = measured.trace.arrival_s[mask], measured.output_tokens[mask]
+    ttft = measured.first_token_s[mask] - arrival
+    e2e = measured.last_token_s[mask] - arrival
+    gaps = np.maximum(output - 1, 1)
+    real = [ttft.mean(), ((e2e - ttft) / gaps).mean(), e2e.mean()]
+    wrong = [first.mean(), ((last - first) / gaps).mean(), last.mean()]
+    if min(real) <= 0:
+        raise InputError(f"{measured.name}: latencies of zero, expected times above it")
+    labels = [label for label, _, _ in LATENCIES.values()]
+    return {k: float(100 * w / r) for k, w, r in zip(labels, wrong, real, strict=True)}

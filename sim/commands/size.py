@@ -1,0 +1,269 @@
+"""`kvtwin size` and `kvtwin list models|gpus`."""
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from sim.commands.size_text import ledger_text, longest_why, position_note, sizing_text
+from sim.memory.hardware import DEVICES, find_device
+from sim.memory.ledger import Ledger, kv_budget
+from sim.memory.sizing import Sizing, size_policy, window_capped_requests
+from sim.model.presets import find_model, model_names
+from sim.policy.registry import parse_policy
+from sim.scheduler import Limits
+from sim.units import gib, parse_bytes
+from workloads.errors import InputError
+
+Json = Annotated[bool, Parameter(name="--json", negative="")]
+Several = Parameter(negative_iterable="")
+
+
+def size(
+    *,
+    model: str,
+    gpu: str,
+    context: Annotated[tuple[int, ...], Several],
+    policy: Annotated[tuple[str, ...], Several] = ("paging:block_size=16",),
+    max_model_len: int | None = None,
+    tp: int = 1,
+    gpu_memory_utilization: float = 0.9,
+    kv_free_fraction: float | None = None,
+    kv_cache_memory: str | None = None,
+    activation_reserve: str | None = None,
+    kv_cache_dtype: str = "auto",
+    swap_space: str | None = None,
+    max_num_batched_tokens: int = 2048,
+    max_num_seqs: int = 256,
+    json_output: Json = False,
+) -> None:
+    """Say where a GPU's memory goes and how many requests of a length fit.
+
+    Parameters
+    ----------
+    model
+        A preset's name (kvtwin list models), or the path of a Hugging Face config.json.
+    gpu
+        A device's name (kvtwin list gpus), or
+        custom:memory=48GiB,bandwidth=1.2TB/s,flops=200TFLOP/s.
+    context
+        Tokens of a request, prompt and output together; give several for a mix.
+    policy
+        A cache policy with its options; give several to compare.
+    max_model_len
+        Longest context the engine accepts; by default the longest --context.
+    tp
+        GPUs the model is divided over. All sizes are per GPU.
+    gpu_memory_utilization
+        Fraction of a GPU's total memory for weights, reserves and KV.
+    kv_free_fraction
+        Instead: fraction for KV of the memory that weights and reserves leave free.
+    kv_cache_memory
+        Instead: the KV budget itself, with its unit, such as 14GB or 3.81GiB.
+    activation_reserve
+        Memory kept for activations, with its unit; by default a stated model's estimate.
+    kv_cache_dtype
+        auto (the model's own), fp16, bf16, fp8, int8 (with a 32-bit scale a token
+        and head) or int8_fp16 (with a 16-bit one).
+    swap_space
+        Host memory per GPU for preempted blocks, with its unit.
+    max_num_batched_tokens
+        Tokens of a step, which the activation reserve depends on.
+    max_num_seqs
+        Sequences sampled at once, which the activation reserve depends on.
+    json_output
+        Print JSON, all sizes in integer bytes and tokens.
+    """
+    check_limits(max_num_seqs, max_num_batched_tokens, max_model_len)
+    ledger = kv_budget(
+        find_model(model),
+        find_device(gpu),
+        tp=tp,
+        gpu_memory_utilization=gpu_memory_utilization,
+        kv_free_fraction=kv_free_fraction,
+        kv_cache_memory_bytes=_bytes("--kv-cache-memory", kv_cache_memory),
+        activation_reserve_bytes=_bytes("--activation-reserve", activation_reserve),
+        max_num_batched_tokens=max_num_batched_tokens,
+        max_num_seqs=max_num_seqs,
+        kv_dtype=kv_cache_dtype,
+    )
+    if not context:
+        raise InputError("--context: expected at least one length, in tokens")
+    longest = max(context) if max_model_len is None else max_model_len
+    pool = ledger.pool(longest)
+    swap_bytes = _bytes("--swap-space", swap_space) or 0
+    sizings: list[Sizing] = []
+    refusals: dict[str, str] = {}
+    for spec, parsed in [(spec, parse_policy(spec)) for spec in policy]:
+        try:
+            sizings.append(size_policy(parsed, spec, pool, context, swap_bytes))
+        except InputError as error:
+            refusals[spec] = str(error)  # said beside the policies that can be compared
+    if not sizings:
+        raise InputError(next(iter(refusals.values()), "--policy: expected at least one"))
+    if json_output:
+        found = sizing_json(ledger, sizings, refusals) | {
+            "max_model_len": longest,
+            "max_model_len_why": longest_why(ledger, max_model_len),
+        }
+        print(json.dumps(found, indent=2, ensure_ascii=False, allow_nan=False))
+        return
+    print(ledger_text(ledger))
+    print(f"max-model-len  {longest:,} tokens: {longest_why(ledger, max_model_len)}")
+    for sizing in sizings:
+        print(f"\n{sizing_text(ledger, sizing)}")
+    for spec, reason in refusals.items():
+        print(f"\n{spec}\n  refused: {reason}")
+    if note := position_note(ledger, sizings):
+        print(f"\n{note}")
+
+
+def check_limits(max_num_seqs: int, max_num_batched_tokens: int, max_model_len: int | None) -> None:
+    """Raise InputError for what `simulate` refuses too."""
+    limits = Limits(max_num_seqs, max_num_batched_tokens)
+    if max_model_len is not None:
+        replace(limits, max_model_len=max_model_len)
+
+
+def _bytes(option: str, text: str | None) -> int | None:
+    return None if text is None else parse_bytes(text, option)
+
+
+def sizing_json(
+    ledger: Ledger, sizings: list[Sizing], refusals: dict[str, str]
+) -> dict[str, object]:
+    """What `size --json` prints."""
+    model, kv, tp = ledger.model, ledger.kv, ledger.tp
+    return {
+        "model": model.name,
+        "gpu": ledger.device.name,
+        "tp": tp,
+        "kv_cache_dtype": kv.name,
+        "ledger": [
+            {"name": line.name, "bytes": line.size_bytes, "why": line.why} for line in ledger.lines
+        ],
+        "device_bytes": ledger.device.memory_bytes,
+        "kv_cache_bytes": ledger.kv_bytes,
+        "token_bytes": ledger.token_bytes,
+        "token_bytes_formula": model.formula(kv, tp),
+        "token_bytes_all_gpus": ledger.token_bytes * tp,
+        "token_bytes_logical": model.kv_bytes_per_token(kv),
+        "window_capped": {
+            "bytes_per_token": model.kv_growth_bytes(kv, tp),
+            "bytes_per_sequence": model.kv_window_bytes(kv, tp),
+        },
+        "policies": [
+            {
+                "policy": sizing.policy,
+                "max_model_len": sizing.max_model_len,
+                "blocks": sizing.blocks,
+                "cache_tokens": sizing.cache_tokens,
+                "host_blocks": sizing.host_blocks,
+                "concurrency_at_max_model_len": sizing.concurrency,
+                "longest_tokens": sizing.longest_tokens,
+                "requests": [
+                    {
+                        "context_tokens": fit.context_tokens,
+                        "fit": fit.requests,
+                        "held_bytes": fit.held_bytes,
+                        "live_bytes": fit.live_bytes,
+                        "fit_if_windows_capped": window_capped_requests(ledger, fit.context_tokens),
+                    }
+                    for fit in sizing.fits
+                ],
+                "together": sizing.together
+                and {
+                    "requests": sizing.together.requests,
+                    "held_bytes": sizing.together.held_bytes,
+                    "live_bytes": sizing.together.live_bytes,
+                },
+            }
+            for sizing in sizings
+        ],
+        "refused": refusals,
+        "notes": [*model.notes, *filter(None, [position_note(ledger, sizings)])],
+    }
+
+
+def list_models(*, json_output: Json = False) -> None:
+    """List the model presets with their KV cache per token.
+
+    Parameters
+    ----------
+    json_output
+        Print JSON.
+    """
+    models = {name: find_model(name) for name in model_names()}
+    if json_output:
+        rows = [
+            {
+                "name": name,
+                "parameters": model.parameters,
+                "weight_bytes": model.weight_bytes(),
+                "token_bytes": model.kv_bytes_per_token(),
+                "window_capped_token_bytes": model.kv_growth_bytes(),
+                "window_capped_sequence_bytes": model.kv_window_bytes(),
+                "max_position_embeddings": model.max_position_embeddings,
+                "source": model.source,
+            }
+            for name, model in models.items()
+        ]
+        print(json.dumps(rows, indent=2, ensure_ascii=False, allow_nan=False))
+        return
+    columns = ("model", "parameters", "weights", "KV B/token", "longest", "KV layers")
+    lines = []
+    for name, model in models.items():
+        layers = ", ".join(f"{group.layers} {group.kind}" for group in model.groups)
+        token = f"{model.kv_bytes_per_token():,}"
+        longest = f"{model.max_position_embeddings:,}"
+        size = gib(model.weight_bytes())
+        lines.append((name, f"{model.parameters:,}", size, token, longest, layers))
+    _print_table(columns, lines)
+
+
+def list_gpus(*, json_output: Json = False) -> None:
+    """List the known devices.
+
+    Parameters
+    ----------
+    json_output
+        Print JSON.
+    """
+    if json_output:
+        rows = [asdict(device) for device in DEVICES.values()]
+        print(json.dumps(rows, indent=2, ensure_ascii=False, allow_nan=False))
+        return
+    columns = ("GPU", "memory", "bandwidth GB/s", "16-bit TFLOP/s", "source")
+    _print_table(
+        columns,
+        [
+            (
+                device.name,
+                gib(device.memory_bytes),
+                f"{device.bandwidth_bytes_per_s / 1e9:,.0f}",
+                f"{device.flops_per_s / 1e12:,.1f}",
+                device.source,
+            )
+            for device in DEVICES.values()
+        ],
+    )
+
+
+def _print_table(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
+    from rich.console import Console  # late: importing it takes longer than the rest
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for number, column in enumerate(columns):
+        last = number == len(columns) - 1
+        # only the last column may wrap: a cut number would be a wrong one
+        table.add_column(
+            column, justify="left" if number == 0 or last else "right", no_wrap=not last
+        )
+    for row in rows:
+        table.add_row(*row)
+    # into a pipe nothing wraps, so that each row stays a line
+    Console(width=None if sys.stdout.isatty() else 200).print(table)

@@ -1,0 +1,129 @@
+"""A measured run of a real engine, as LLMServingSim's benchmark records one."""
+
+import csv
+import json
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sim.memory.hardware import device_called
+from workloads import read_trace
+from workloads.errors import InputError
+from workloads.schema import Floats, Ints, Trace
+
+STAMPS = ("queued_ts", "first_token_ts", "last_token_ts")
+SERIES = ("t", "running", "waiting", "kv_cache_pct")
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Requests in order of arrival, seconds from the first of them."""
+
+    name: str
+    trace: Trace
+    first_token_s: Floats  # (n,)
+    last_token_s: Floats  # (n,)
+    series: dict[str, Floats]  # samples once a second: t, running, waiting, kv_cache_pct
+    meta: dict[str, Any]
+
+    @property
+    def output_tokens(self) -> Ints:
+        """Tokens that each request got."""
+        return self.trace.output_tokens
+
+    @property
+    def engine_options(self) -> dict[str, Any]:
+        """What the engine was started with."""
+        options: dict[str, Any] = self.meta.get("engine_kwargs", {})
+        return options
+
+    @property
+    def gpu(self) -> str | None:
+        """The device preset, where the run recorded a known device."""
+        device = device_called(str(self.meta.get("hardware", {}).get("device_name", "")))
+        return device.name if device else None
+
+    @property
+    def blocks(self) -> int | None:
+        """KV blocks the engine had, where the run recorded them."""
+        count = self.meta.get("kv_cache", {}).get("num_gpu_blocks")
+        return None if count is None else int(count)
+
+    @property
+    def records_kv(self) -> bool:
+        """Whether KV use was recorded: a column of zeros says it was not."""
+        return bool(self.series["kv_cache_pct"].any())
+
+
+def shipped_runs() -> list[str]:
+    """Names of the measured runs that come with the package."""
+    return sorted(f.name for f in files("sim.measured").joinpath("runs").iterdir() if f.is_dir())
+
+
+def read_measured(name_or_folder: str) -> Measured:
+    """A shipped run by name, or a folder of meta.json, requests.jsonl and timeseries.csv.
+
+    `arrival_time` is on another clock than the engine's stamps: they are joined by the smallest
+    delay seen between arriving and being queued, so latencies miss that delay (1 to 2 ms).
+    Raises InputError naming file and field.
+    """
+    folder = Path(name_or_folder)
+    if name_or_folder in shipped_runs():
+        folder = Path(str(files("sim.measured").joinpath(f"runs/{name_or_folder}")))
+    if not folder.is_dir():
+        known = ", ".join(shipped_runs())
+        raise InputError(f"{name_or_folder}: no such folder nor shipped run; those are: {known}")
+    requests = folder / "requests.jsonl"
+    trace = read_trace(requests, format="vllm-seconds")
+    rows = [json.loads(line) for line in requests.read_text(encoding="utf-8").splitlines() if line]
+    if len(rows) != len(trace):
+        raise InputError(f"{requests}: holds requests without tokens, expected none")
+    stamps = {name: _stamps(requests, rows, name) for name in (*STAMPS, "arrival_time")}
+    order = np.argsort(stamps["arrival_time"], kind="stable")
+    arrival = stamps["arrival_time"]
+    zero = float((stamps["queued_ts"] - arrival).min() + arrival.min())
+    first, last = (stamps[name][order] - zero for name in STAMPS[1:])
+    if (first < trace.arrival_s).any() or (last < first).any():
+        raise InputError(
+            f"{requests}: a token before its request, expected arrival <= first <= last"
+        )
+    return Measured(
+        folder.name, trace, first, last, _series(folder / "timeseries.csv"), _meta(folder)
+    )
+
+
+def _stamps(file: Path, rows: list[dict[str, Any]], name: str) -> Floats:
+    try:
+        values = np.array([float(row[name]) for row in rows])
+    except (KeyError, TypeError, ValueError):
+        values = np.array([np.nan])
+    if not np.isfinite(values).all():
+        raise InputError(f"{file}: expected a number {name} in every line")
+    return values
+
+
+def _series(file: Path) -> dict[str, Floats]:
+    if not file.exists():
+        raise InputError(f"{file}: no such file, expected samples of {', '.join(SERIES)}")
+    with file.open(newline="", encoding="utf-8-sig") as lines:
+        rows = list(csv.DictReader(lines))
+    try:
+        return {name: np.array([float(row[name]) for row in rows]) for name in SERIES}
+    except (KeyError, TypeError, ValueError):
+        raise InputError(f"{file}: expected numbers in columns {', '.join(SERIES)}") from None
+
+
+def _meta(folder: Path) -> dict[str, Any]:
+    file = folder / "meta.json"
+    if not file.exists():
+        return {}
+    try:
+        meta = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise InputError(f"{file}: {error}, expected JSON") from None
+    if not isinstance(meta, dict):
+        raise InputError(f"{file}: expected a JSON object")
+    return meta

@@ -1,0 +1,189 @@
+"""Where a device's memory goes. Sizing and simulation both take their KV budget from here."""
+
+from dataclasses import dataclass
+
+from sim.memory.activations import CONTEXT_BYTES, activation_bytes
+from sim.memory.hardware import Device
+from sim.model.geometry import Model
+from sim.model.layers import KvFormat, LayerGroup
+from sim.policy.base import Pool, Stored
+from sim.units import gib
+from workloads.errors import InputError
+
+KV_DTYPES = {
+    "fp16": KvFormat("fp16", 2),
+    "bf16": KvFormat("bf16", 2),
+    "fp8": KvFormat("fp8", 1),  # one scale a layer: constant, and too small to count
+    # vLLM's int8_per_token_head: a 32-bit scale for each token, head and tensor
+    "int8": KvFormat("int8", 1, scale_bytes=4),
+    "int8_fp16": KvFormat("int8_fp16", 1, scale_bytes=2),  # as the executor stores it
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A named part of a device's memory, and how its size came about."""
+
+    name: str
+    size_bytes: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """All of one GPU's memory. The lines sum to it exactly; the last one is the KV budget."""
+
+    model: Model
+    device: Device
+    tp: int
+    kv: KvFormat
+    lines: tuple[Line, ...]
+
+    @property
+    def kv_bytes(self) -> int:
+        """The KV budget of one GPU."""
+        return self.lines[-1].size_bytes
+
+    @property
+    def token_bytes(self) -> int:
+        """KV bytes of a token on one GPU, every layer keeping it."""
+        return self.model.kv_bytes_per_token(self.kv, self.tp)
+
+    def pool(self, max_model_len: int | None = None) -> Pool:
+        """The memory a policy manages. Without a longest context the model's own holds."""
+        longest = max_model_len or self.model.max_position_embeddings
+        groups, kv, tp = self.model.groups, self.kv, self.tp
+        pool = Pool(self.kv_bytes, self.token_bytes, longest, groups=groups, tp=tp)
+        return pool.storing(tuple(_stored(group, kv, tp) for group in groups))
+
+
+def _stored(group: LayerGroup, kv: KvFormat, tp: int) -> Stored:
+    if group.kind == "shared":
+        return Stored(0, 0)
+    heads = group.heads_per_rank(tp)
+    key = heads * (group.head_dim * kv.element_bytes + kv.scale_bytes)
+    if not group.v_head_dim:
+        return Stored(key, 0, heads * kv.scale_bytes)
+    value = heads * (group.v_head_dim * kv.element_bytes + kv.scale_bytes)
+    return Stored(key, value, 2 * heads * kv.scale_bytes)
+
+
+def kv_format(model: Model, name: str) -> KvFormat:
+    """The format that `--kv-cache-dtype` names; "auto" is the model's own type."""
+    if name == "auto":
+        return KvFormat("auto", model.dtype_bytes)
+    if name not in KV_DTYPES:
+        known = ", ".join(["auto", *KV_DTYPES])
+        raise InputError(f"--kv-cache-dtype {name}: expected one of {known}")
+    return KV_DTYPES[name]
+
+
+def kv_budget(
+    model: Model,
+    device: Device,
+    *,
+    tp: int = 1,
+    gpu_memory_utilization: float = 0.9,
+    kv_free_fraction: float | None = None,
+    kv_cache_memory_bytes: int | None = None,
+    activation_reserve_bytes: int | None = None,
+    context_bytes: int = CONTEXT_BYTES,
+    max_num_batched_tokens: int = 2048,
+    max_num_seqs: int = 256,
+    kv_dtype: str = "auto",
+) -> Ledger:
+    """What is left for KV on each of `tp` equal GPUs, and what took the rest.
+
+    Three ways to say how much KV there is, which are not the same number:
+    `gpu_memory_utilization` is a fraction of the device's *total* memory for everything (vLLM);
+    `kv_free_fraction` is a fraction of what weights and reserves leave *free* (TensorRT-LLM's
+    free_gpu_memory_fraction); `kv_cache_memory_bytes` gives the budget itself.
+
+    Raises InputError in one line where the model doesn't fit or the GPUs can't divide it.
+    """
+    _check_fraction("--gpu-memory-utilization", gpu_memory_utilization)
+    if kv_free_fraction is not None:
+        _check_fraction("--kv-free-fraction", kv_free_fraction)
+        if kv_cache_memory_bytes is not None:
+            raise InputError("--kv-free-fraction and --kv-cache-memory: expected one of them")
+    for option, size, least in (
+        ("--kv-cache-memory", kv_cache_memory_bytes, 1),
+        ("--activation-reserve", activation_reserve_bytes, 0),
+        ("context", context_bytes, 0),
+    ):
+        if size is not None and size < least:
+            raise InputError(f"{option} {size} B: expected at least {least}")
+    _check_division(model, tp)
+    taken = _taken(model, tp, activation_reserve_bytes, max_num_batched_tokens, max_num_seqs)
+    taken.append(
+        Line("CUDA context", context_bytes, "CUDA context and workspaces, CUDA graphs apart")
+    )
+    total = device.memory_bytes
+    held = sum(line.size_bytes for line in taken)
+    left = total - held
+    if kv_cache_memory_bytes is not None:
+        kv, why = kv_cache_memory_bytes, "given by --kv-cache-memory"
+        unused_why = "left over"
+    elif kv_free_fraction is not None:
+        kv, why = int(left * kv_free_fraction), f"{kv_free_fraction:g} of what is free"
+        unused_why = f"{1 - kv_free_fraction:g} of what is free"
+    else:
+        usable = int(total * gpu_memory_utilization)
+        kv = usable - held
+        why = f"{usable:,} usable − {held:,} taken"
+        unused_why = f"device × (1 − {gpu_memory_utilization:g})"
+    _check_fit(model, device, taken, kv, total - held - kv)
+    unused = Line("not used", total - held - kv, unused_why)
+    return Ledger(
+        model, device, tp, kv_format(model, kv_dtype), (unused, *taken, Line("KV cache", kv, why))
+    )
+
+
+def _taken(
+    model: Model, tp: int, reserve_bytes: int | None, tokens: int, sequences: int
+) -> list[Line]:
+    """Weights, rotary table and activation reserve."""
+    per_gpu = f", on each of {tp} GPUs" if tp > 1 else ""
+    weights = Line("weights", model.weight_bytes(tp), f"{model.parameters:,} parameters{per_gpu}")
+    lines = [weights]
+    if table := model.rotary_table_bytes():
+        factors = (model.max_position_embeddings, model.rotary_dim, model.dtype_bytes)
+        why = "{:,} positions × {} × {} B".format(*factors)
+        lines.append(Line("rotary table", table, why))
+    if reserve_bytes is not None:
+        lines.append(Line("activations", reserve_bytes, "given by --activation-reserve"))
+    else:
+        lines.append(Line("activations", *activation_bytes(model, tokens, sequences, tp)))
+    return lines
+
+
+def _check_fraction(option: str, value: float) -> None:
+    if not 0 < value <= 1:
+        raise InputError(f"{option} {value:g}: expected more than 0 and at most 1")
+
+
+def _check_division(model: Model, tp: int) -> None:
+    if tp < 1 or model.num_heads % tp:
+        raise InputError(
+            f"--tp {tp}: expected a positive divisor of {model.name}'s {model.num_heads} heads"
+        )
+    for group in model.groups:
+        if group.kind != "mla" and group.kv_heads % tp and tp % group.kv_heads:
+            raise InputError(
+                f"--tp {tp}: {model.name}'s {group.kv_heads} KV heads are neither divided nor "
+                "repeated evenly; expected a divisor or a multiple"
+            )
+
+
+def _check_fit(model: Model, device: Device, taken: list[Line], kv: int, unused: int) -> None:
+    """Both the KV budget and what is left over must exist."""
+    if kv > 0 and unused >= 0:
+        return
+    parts = " + ".join(f"{line.name} {gib(line.size_bytes)}" for line in taken)
+    asked = f" + KV cache {gib(kv)}" if unused < 0 < kv else ""
+    usable = device.memory_bytes - max(unused, 0)
+    raise InputError(
+        f"{model.name} doesn't fit: {parts}{asked} against {gib(usable)} usable of "
+        f"{gib(device.memory_bytes)} on {device.name}; expected a larger --gpu, a higher --tp or "
+        "fewer bytes a weight"
+    )

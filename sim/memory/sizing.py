@@ -1,0 +1,117 @@
+"""How many requests fit: counted by admitting them to the policy's own manager."""
+
+from collections.abc import Sequence as Lengths
+from dataclasses import dataclass
+from itertools import count
+
+from sim.memory.ledger import Ledger
+from sim.policy.base import Manager, Policy, Pool
+from sim.policy.paging import Pages
+from sim.sequence import Sequence
+from workloads.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """What happens to requests of one length (prompt and output together, in tokens of KV)."""
+
+    context_tokens: int
+    requests: int  # how many fit at once
+    held_bytes: int  # what those hold at their end, metadata included
+    live_bytes: int  # of which KV of tokens written
+
+
+@dataclass(frozen=True, slots=True)
+class Sizing:
+    """One policy over one pool."""
+
+    policy: str
+    max_model_len: int
+    blocks: int | None  # for paged policies
+    longest_tokens: int  # the longest single request that fits alone, up to the longest context
+    cache_tokens: int | None  # for paged policies: blocks × block size
+    host_blocks: int | None  # for paged policies: blocks that the swap space holds
+    fits: tuple[Fit, ...]
+    together: Fit | None  # one request of each length, where there are several and all fit
+
+    @property
+    def concurrency(self) -> float | None:
+        """Cache tokens over the longest context: what vLLM logs as maximum concurrency."""
+        return None if self.cache_tokens is None else self.cache_tokens / self.max_model_len
+
+
+def size_policy(
+    policy: Policy, name: str, pool: Pool, contexts: Lengths[int], swap_bytes: int = 0
+) -> Sizing:
+    """Fill fresh managers of the policy with requests of each length.
+
+    `swap_bytes` is host memory per GPU for preempted blocks (vLLM V0's swap space).
+
+    Raises InputError for a length that isn't positive or is above the pool's longest context.
+    """
+    for tokens in contexts:
+        if tokens < 1:
+            raise InputError(f"--context {tokens}: expected at least 1 token")
+        if tokens > pool.max_len:
+            raise InputError(
+                f"--context {tokens}: expected 1 to the longest context (--max-model-len), "
+                f"{pool.max_len} tokens"
+            )
+    manager = policy.manager(pool)
+    pages = manager if isinstance(manager, Pages) else None
+    fits = tuple(fill(policy.manager(pool), tokens) for tokens in contexts)
+    return Sizing(
+        policy=name,
+        max_model_len=pool.max_len,
+        blocks=pages.blocks if pages else None,
+        longest_tokens=min(manager.longest(), pool.max_len),
+        cache_tokens=pages.blocks * pages.block_size if pages else None,
+        host_blocks=swap_bytes // pages.block_bytes if pages else None,
+        fits=fits,
+        together=_together(policy.manager(pool), contexts) if len(contexts) > 1 else None,
+    )
+
+
+def fill(manager: Manager, context_tokens: int) -> Fit:
+    """Admit and extend equal requests until the manager refuses one. Changes the manager."""
+    for index in count():
+        if not _place(manager, index, context_tokens):
+            return _fit(manager, context_tokens, index)
+    raise AssertionError("a pool of finite memory refuses at some point")
+
+
+def _together(manager: Manager, contexts: Lengths[int]) -> Fit | None:
+    if all(_place(manager, index, tokens) for index, tokens in enumerate(contexts)):
+        return _fit(manager, sum(contexts), len(contexts))
+    return None
+
+
+def _place(manager: Manager, index: int, tokens: int) -> bool:
+    """Admit a request and write all its KV, if that fits.
+
+    The last sampled token is never written, so a prompt of n tokens and one of output holds n.
+    """
+    sequence = Sequence(index, 0, prompt=tokens, output=1)
+    if tokens > manager.longest() or not manager.can_admit(sequence):
+        return False
+    manager.admit(sequence)
+    fits = manager.can_extend(sequence, tokens)
+    if fits:
+        manager.extend(sequence, tokens)
+    else:
+        manager.release(sequence)
+    return fits
+
+
+def _fit(manager: Manager, context_tokens: int, requests: int) -> Fit:
+    memory = manager.memory()
+    held = memory.live + memory.reserved + memory.internal + memory.metadata
+    return Fit(context_tokens, requests, held, memory.live)
+
+
+def window_capped_requests(ledger: Ledger, context_tokens: int) -> int:
+    """Requests that fit if each layer group keeps only its window: an upper bound for engines
+    that allocate per group, which round each group up to pages.
+    """
+    need = ledger.model.kv_sequence_bytes(context_tokens, ledger.kv, ledger.tp)
+    return ledger.kv_bytes // need

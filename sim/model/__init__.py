@@ -1,0 +1,1 @@
+"""A model: geometry, weights, configurations."""

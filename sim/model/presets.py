@@ -1,0 +1,54 @@
+"""Models by name: condensed config.json files, read by the same code as anybody's own."""
+
+import json
+from difflib import get_close_matches
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+from sim.model.geometry import Model
+from sim.model.hf_config import model_from_config, read_config
+from workloads.errors import InputError
+
+ALIASES = {
+    "llama-7b": "llama-2-7b",
+    "llama-13b": "llama-2-13b",
+    "mistral-7b-v0.3": "mistral-7b",
+}
+
+
+def model_names() -> list[str]:
+    """Names of the presets, aliases included."""
+    return sorted([*_presets(), *ALIASES])
+
+
+def find_model(name_or_path: str) -> Model:
+    """The preset of that name in any case (an organisation before "/" is ignored), or the model
+    that a Hugging Face config.json (or its folder) is.
+
+    Raises InputError in one line: the closest preset for an unknown name, file and field for a
+    configuration that can't be used.
+    """
+    path = Path(name_or_path)
+    if path.exists():
+        return read_config(path)
+    name = name_or_path.lower()
+    if name.count("/") == 1:
+        name = name.split("/")[1]
+    for tuned in ("-hf", "-instruct", "-chat", "-it"):
+        name = name.removesuffix(tuned)
+    name = ALIASES.get(name, name)
+    if name in _presets():
+        return model_from_config(_presets()[name], name, f"preset {name}")
+    if name.endswith(".json") or name_or_path.count("/") > 1:
+        raise InputError(f"--model {name_or_path}: no such file, expected a config.json")
+    close = get_close_matches(name, model_names(), n=1, cutoff=0.5)
+    hint = f"did you mean {close[0]!r}?" if close else "expected a preset or a config.json"
+    raise InputError(f"--model {name_or_path}: no such model; {hint} (see: kvtwin list models)")
+
+
+@cache
+def _presets() -> dict[str, dict[str, object]]:
+    text = files("sim.model").joinpath("presets.json").read_text(encoding="utf-8")
+    loaded: dict[str, dict[str, object]] = json.loads(text)
+    return loaded

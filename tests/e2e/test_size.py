@@ -1,0 +1,135 @@
+"""What `kvtwin size` and `kvtwin list` print: integers, and numbers that agree with each other."""
+
+import json
+from typing import Any
+
+import pytest
+
+from sim.commands.size import list_gpus, list_models, size
+from sim.commands.size_text import size_text
+from workloads.errors import InputError
+
+Capture = pytest.CaptureFixture[str]
+GPU = "a100-40gb"
+
+
+def sized(capsys: Capture, **options: Any) -> Any:
+    size(**{"model": "llama-13b", "gpu": GPU, "context": (8192,), **options}, json_output=True)
+    return json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+
+
+def test_json_agrees_with_itself(capsys: Capture) -> None:
+    for options in ({}, {"tp": 4}, {"kv_cache_dtype": "int8"}, {"kv_cache_memory": "5GB"}):
+        found = sized(capsys, policy=("paging:block_size=32", "preallocation"), **options)
+        sizes = [line["bytes"] for line in found["ledger"]]
+        assert all(type(size_bytes) is int for size_bytes in sizes)
+        assert sum(sizes) == found["device_bytes"]
+        assert found["ledger"][-1]["bytes"] == found["kv_cache_bytes"]
+        paged = found["policies"][0]
+        assert paged["cache_tokens"] == paged["blocks"] * 32
+        assert paged["blocks"] == found["kv_cache_bytes"] // (32 * found["token_bytes"])
+        assert found["token_bytes_formula"].endswith(f"= {found['token_bytes']:,} B per token")
+
+
+def test_a_policy_that_cannot_hold_a_request_is_named_beside_the_others(capsys: Capture) -> None:
+    found = sized(capsys, kv_cache_memory="5GB", policy=("preallocation", "paging"))
+    assert [sizing["policy"] for sizing in found["policies"]] == ["paging"]
+    assert "one buffer of 8192 tokens takes 6710886400 bytes" in found["refused"]["preallocation"]
+    with pytest.raises(InputError, match="one buffer of 8192 tokens"):
+        sized(capsys, kv_cache_memory="5GB", policy=("preallocation",))
+    with pytest.raises(InputError, match="no policy 'pging'; did you mean 'paging'"):
+        sized(capsys, policy=("paging", "pging"))
+    with pytest.raises(InputError, match="--context 9000: expected 1 to"):
+        sized(capsys, context=(9000,), max_model_len=8192, policy=("paging", "preallocation"))
+
+
+def test_the_documents_question(capsys: Capture) -> None:
+    """LLaMA-13B with 14 GB for KV: two conversations of 8,192 tokens at 6,710,886,400 B."""
+    size(model="llama-13b", gpu=GPU, context=(8192,), kv_cache_memory="14GB")
+    out = capsys.readouterr().out
+    assert "2 × 40 layers × 40 heads × 128 × 2 B = 819,200 B per token" in out
+    assert "14,000,000,000 B   13.04 GiB" in out
+    assert "requests of 8,192 tokens: 2 fit, holding 12.50 GiB (16,384 slots)" in out
+    assert "note: llama-2-13b was made for 4,096 positions, not 8,192" in out
+
+
+def test_reserved_and_used_slots(capsys: Capture) -> None:
+    size(
+        model="llama-13b",
+        gpu=GPU,
+        context=(2000, 8000),
+        max_model_len=8192,
+        kv_cache_memory="14GB",
+        policy=("preallocation",),
+    )
+    together = capsys.readouterr().out.split("one of each together: ")[1]
+    assert together.startswith("holding 12.50 GiB (16,384 slots), 7.63 GiB (10,000 slots)")
+
+
+def test_copied_heads_and_windows_are_said(capsys: Capture) -> None:
+    size(model="llama-3-8b", gpu="h100", context=(8192,), tp=16)
+    assert "262,144 B on all GPUs for a logical 131,072 B" in capsys.readouterr().out
+    size(model="gemma-3-27b", gpu="h100", context=(8192,))
+    out = capsys.readouterr().out
+    assert "with windows capped: 81,920 B per token + 436,207,616 B (0.41 GiB)" in out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"max_num_seqs": 0}, "max_num_seqs=0, expected at least 1"),
+        ({"max_num_batched_tokens": 0}, "max_num_batched_tokens=0, expected at least 1"),
+        ({"max_num_batched_tokens": 8}, "max_num_batched_tokens=8 is below max_num_seqs=256"),
+        ({"max_model_len": 0}, "max_model_len=0, expected at least 2"),
+        ({"context": (-1,)}, "--context -1: expected at least 1 token$"),
+        ({"context": ()}, "--context: expected at least one length"),
+    ],
+)
+def test_what_simulate_refuses_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        size(**{"model": "llama-13b", "gpu": GPU, "context": (8192,), **options})
+
+
+def test_small_parts_are_not_zero(capsys: Capture) -> None:
+    size(model="llama-2-13b", gpu=GPU, context=(1000,))
+    out = capsys.readouterr().out
+    (table,) = [line for line in out.splitlines() if "rotary table" in line]
+    assert "1,048,576 B    1.00 MiB" in table
+    assert " 0.00 GiB" not in out
+    assert "− CUDA context " in out
+    assert size_text(0) == "0 B"
+    assert size_text(4096) == "4.00 KiB"
+
+
+@pytest.mark.parametrize(
+    ("options", "tokens", "why"),
+    [
+        ({}, 1000, "the longest --context (simulate takes the model's own 4,096)"),
+        ({"max_model_len": 2048}, 2048, "given by --max-model-len"),
+    ],
+)
+def test_the_longest_context_is_said_with_its_reason(
+    capsys: Capture, options: dict[str, int], tokens: int, why: str
+) -> None:
+    found = sized(capsys, context=(500, 1000), policy=("preallocation",), **options)
+    assert found["max_model_len"] == found["policies"][0]["max_model_len"] == tokens
+    assert why in found["max_model_len_why"]
+    size(model="llama-13b", gpu=GPU, context=(500, 1000), **options)
+    (line,) = [ln for ln in capsys.readouterr().out.splitlines() if "max-model-len  " in ln]
+    assert line.startswith(f"max-model-len  {tokens:,} tokens: {why}")
+
+
+def test_lists(capsys: Capture) -> None:
+    list_models()
+    assert any(
+        line.startswith("llama-3.1-8b") and "131,072" in line
+        for line in capsys.readouterr().out.splitlines()
+    )
+    list_models(json_output=True)
+    models = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+    assert models["deepseek-v3"]["token_bytes"] == 70_272
+    list_gpus()
+    assert "rtx-4090" in capsys.readouterr().out
+    list_gpus(json_output=True)
+    gpus = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+    assert gpus["rtx-4090"]["memory_bytes"] == 25_250_627_584

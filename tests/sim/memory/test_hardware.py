@@ -1,0 +1,56 @@
+"""Devices by name and by numbers."""
+
+import pytest
+
+from sim.memory.hardware import DEVICES, find_device
+from sim.units import gib, parse_bytes
+from workloads.errors import InputError
+
+
+def test_every_device_has_plausible_numbers_and_sources() -> None:
+    for name, device in DEVICES.items():
+        assert device.name == name
+        assert 20 * 2**30 < device.memory_bytes < 300 * 2**30
+        # decode is bound by memory: hundreds of operations a byte on all of them, but for 3090
+        assert 50 < device.flops_per_s / device.bandwidth_bytes_per_s < 500
+        assert device.source
+        assert device.memory_source
+
+
+def test_memory_is_what_the_driver_reports() -> None:
+    assert find_device("RTX-4090").memory_bytes == 25_250_627_584  # public vLLM 0.19 run
+    assert gib(find_device("rtx-3090").memory_bytes) == "23.58 GiB"  # public vLLM log
+
+
+def test_custom() -> None:
+    device = find_device("custom:memory=48GiB,bandwidth=1.2TB/s,flops=200TFLOP/s")
+    assert device.memory_bytes == 48 * 2**30
+    assert device.bandwidth_bytes_per_s == 1_200_000_000_000
+    assert device.flops_per_s == 200 * 10**12
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("a100-40g", "did you mean 'a100-40gb'"),
+        ("tpu", "no such device"),
+        ("custom:memory=48,bandwidth=1TB/s,flops=1TFLOP/s", "memory=48: expected a number and a"),
+        ("custom:memory=48GiB,bandwidth=1TB/s", "flops is missing"),
+        ("custom:memory=0GB,bandwidth=1TB/s,flops=1TFLOP/s", "expected more than 0"),
+        ("custom:memroy=48GiB", "'memroy=48GiB', expected number=value"),
+        ("custom:", "expected number=value"),
+        ("custom:memory=48GiB,memory=40GiB,bandwidth=1TB/s,flops=1TFLOP/s", "memory is given twi"),
+    ],
+)
+def test_faults(spec: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        find_device(spec)
+
+
+def test_gb_is_not_gib() -> None:
+    assert parse_bytes("14GB", "x") == 14_000_000_000
+    assert parse_bytes("14 gib", "x") == 14 * 2**30
+    assert parse_bytes("3.81GiB", "x") == 4_090_956_349  # 3.81 · 2^30 = 4,090,956,349.44
+    for wrong in ("14", "GB", "-1GB", "1e3GB", "14 Gib/s", ""):
+        with pytest.raises(InputError, match="expected a number and a unit"):
+            parse_bytes(wrong, "x")

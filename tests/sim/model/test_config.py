@@ -1,0 +1,189 @@
+"""config.json files: structure comes from fields, and what is wrong is named in one line."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sim.model.geometry import Model
+from sim.model.presets import find_model
+from workloads.errors import InputError
+
+LLAMA: dict[str, Any] = {
+    "model_type": "llama",
+    "hidden_size": 1024,
+    "num_hidden_layers": 8,
+    "num_attention_heads": 16,
+    "intermediate_size": 2816,
+    "vocab_size": 1000,
+    "max_position_embeddings": 4096,
+}
+
+
+def load(folder: Path, **changes: object) -> Model:
+    content = {key: value for key, value in {**LLAMA, **changes}.items() if value != "absent"}
+    (folder / "config.json").write_text(json.dumps(content))
+    return find_model(str(folder / "config.json"))
+
+
+def kinds(model: Model) -> list[tuple[int, str, int | None]]:
+    return [(group.layers, group.kind, group.window) for group in model.groups]
+
+
+def test_kv_heads_default_to_heads(tmp_path: Path) -> None:
+    assert load(tmp_path).groups[0].kv_heads == 16
+    assert load(tmp_path, num_key_value_heads=None).groups[0].kv_heads == 16
+    assert load(tmp_path, num_key_value_heads=4).groups[0].kv_heads == 4
+    assert load(tmp_path, multi_query=True).groups[0].kv_heads == 1
+
+
+def test_explicit_head_dim_wins(tmp_path: Path) -> None:
+    assert load(tmp_path).groups[0].head_dim == 64
+    assert load(tmp_path, head_dim=128).groups[0].head_dim == 128
+
+
+def test_layer_types(tmp_path: Path) -> None:
+    types = (["sliding_attention"] * 3 + ["full_attention"]) * 2
+    assert kinds(load(tmp_path, layer_types=types, sliding_window=512)) == [
+        (2, "full", None),
+        (6, "window", 512),
+    ]
+
+
+def test_chunked_layers(tmp_path: Path) -> None:
+    expected = [(2, "full", None), (6, "chunked", 256)]
+    types = (["chunked_attention"] * 3 + ["full_attention"]) * 2
+    assert kinds(load(tmp_path, layer_types=types, attention_chunk_size=256)) == expected
+    assert kinds(load(tmp_path, attention_chunk_size=256)) == expected
+    rotary = [1, 1, 1, 0] * 2
+    assert kinds(load(tmp_path, no_rope_layers=rotary, attention_chunk_size=256)) == expected
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({}, [(8, "window", 512)]),  # Mistral 7B v0.1: every layer
+        ({"sliding_window_pattern": 4}, [(2, "full", None), (6, "window", 512)]),
+        ({"use_sliding_window": False, "max_window_layers": 2}, [(8, "full", None)]),
+        ({"max_window_layers": 2}, [(8, "full", None)]),  # Qwen's class leaves it off
+        (
+            {"use_sliding_window": True, "max_window_layers": 2},
+            [(2, "full", None), (6, "window", 512)],
+        ),
+        ({"num_kv_shared_layers": 3}, [(5, "window", 512), (3, "shared", None)]),
+    ],
+)
+def test_sliding_window_fields(
+    tmp_path: Path, fields: dict[str, object], expected: list[tuple[int, str, int | None]]
+) -> None:
+    assert kinds(load(tmp_path, sliding_window=512, **fields)) == expected
+
+
+def test_shared_layers_take_nothing(tmp_path: Path) -> None:
+    model = load(tmp_path, num_kv_shared_layers=3)
+    assert model.kv_bytes_per_token() == 2 * 5 * 16 * 64 * 2
+
+
+def test_class_defaults_fill_what_a_file_omits(tmp_path: Path) -> None:
+    """Gemma 3 files give neither pattern nor head_dim where they equal the class's."""
+    model = load(tmp_path, model_type="gemma3_text", sliding_window=1024, num_attention_heads=8)
+    assert kinds(model) == [(1, "full", None), (7, "window", 1024)]
+    assert (model.groups[0].kv_heads, model.groups[0].head_dim) == (4, 256)
+
+
+def test_nested_text_config(tmp_path: Path) -> None:
+    outer = {"model_type": "llava", "text_config": LLAMA, "vision_config": {}, "dtype": "float32"}
+    (tmp_path / "config.json").write_text(json.dumps(outer))
+    model = find_model(str(tmp_path))
+    assert model.name == tmp_path.name
+    assert (model.layers, model.dtype_bytes) == (8, 4)
+    assert model.notes == ("weights of the vision or audio tower are not counted",)
+
+
+def test_latent_attention(tmp_path: Path) -> None:
+    latent = {"kv_lora_rank": 256, "qk_rope_head_dim": 32, "qk_nope_head_dim": 64, "v_head_dim": 64}
+    model = load(tmp_path, **latent)
+    assert model.kv_bytes_per_token() == 8 * (256 + 32) * 2
+    assert model.formula() == "8 mla layers × (256 + 32) × 2 B = 4,608 B per token"
+
+
+def test_an_index_beside_the_file_says_what_weights_take(tmp_path: Path) -> None:
+    plain = load(tmp_path).weight_bytes()
+    index = tmp_path / "model.safetensors.index.json"
+    index.write_text(json.dumps({"metadata": {"total_size": plain + 1000}}))
+    assert load(tmp_path).weight_bytes() == plain + 1000
+    index.write_text("{}")
+    with pytest.raises(InputError, match=r"index\.json: metadata\.total_size"):
+        load(tmp_path)
+
+
+def test_unknown_architectures_say_what_is_assumed(tmp_path: Path) -> None:
+    model = load(tmp_path, model_type="novel")
+    assert model.notes == ("weights are counted as Llama's (model_type novel)",)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"num_hidden_layers": "absent"}, "num_hidden_layers is missing, expected a positive"),
+        ({"hidden_size": "absent"}, "hidden_size is missing"),
+        ({"intermediate_size": "absent"}, "intermediate_size is missing"),
+        ({"num_hidden_layers": 0}, "num_hidden_layers=0, expected a positive integer"),
+        ({"num_hidden_layers": True}, "num_hidden_layers=True, expected a positive integer"),
+        ({"num_hidden_layers": "8"}, "num_hidden_layers='8', expected a positive integer"),
+        ({"hidden_size": 1000}, "head_dim is missing and hidden_size=1000 is no multiple"),
+        ({"num_key_value_heads": 3}, "num_key_value_heads=3, expected a divisor"),
+        ({"layer_types": ["full_attention"]}, "layer_types: 1 entries, expected one for each of 8"),
+        ({"layer_types": ["mamba"] * 8}, r"layer_types\[0\]='mamba', expected one of"),
+        ({"layer_types": ["sliding_attention"] * 8}, "sliding_window is missing"),
+        ({"mamba_d_state": 16}, "mamba_d_state: state-space layers can't be sized"),
+        ({"num_kv_shared_layers": 8}, "num_kv_shared_layers=8, expected less than 8"),
+        ({"dtype": "int3"}, "dtype='int3', expected one of"),
+        ({"quantization_config": {"quant_method": "x"}}, "quant_method='x', expected one of"),
+        ({"num_experts": 2, "num_experts_per_tok": 4}, "num_experts_per_tok=4, expected at most 2"),
+    ],
+)
+def test_faults_name_file_and_field(
+    tmp_path: Path, changes: dict[str, object], message: str
+) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        load(tmp_path, **changes)
+    assert str(caught.value).startswith(str(tmp_path / "config.json"))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("text", "message"), [("{", "not JSON"), ("[]", "expected a JSON object")])
+def test_files_that_are_no_configuration(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "config.json").write_text(text)
+    with pytest.raises(InputError, match=message):
+        find_model(str(tmp_path))
+
+
+def test_names() -> None:
+    assert find_model("meta-llama/Llama-3.1-8B-Instruct") == find_model("llama-3.1-8b")
+    assert find_model("llama-13b") == find_model("llama-2-13b")
+    with pytest.raises(InputError, match=r"did you mean 'llama-2-7b'"):
+        find_model("lama-2-7b")
+    with pytest.raises(InputError, match="no such file"):
+        find_model("nowhere/config.json")
+
+
+@pytest.mark.parametrize(
+    ("quantisation", "bits", "block"),
+    [
+        # AWQ and GPTQ: a 16-bit scale and a 4-bit zero point for each group of 128 weights
+        ({"quant_method": "awq", "bits": 4, "group_size": 128}, 128 * 4 + 16 + 4, 128),
+        ({"quant_method": "fp8"}, 8, 1),
+        # DeepSeek-V3: a 32-bit scale for each tile of 128 × 128
+        ({"quant_method": "fp8", "weight_block_size": [128, 128]}, 128 * 128 * 8 + 32, 128 * 128),
+    ],
+)
+def test_quantised_linear_layers_count_their_scales(
+    tmp_path: Path, quantisation: dict[str, object], bits: int, block: int
+) -> None:
+    model = load(tmp_path, quantization_config=quantisation)
+    attention, mlp = 8 * 2 * 1024 * 1024, 8 * 3 * 1024 * 2816  # q and o; k and v take the same
+    linear = sum(-(-part * bits // (block * 8)) for part in (attention, attention, mlp))
+    rest = 2 * 1000 * 1024 + (2 * 8 + 1) * 1024  # embedding, output projection, norms
+    assert model.weight_bytes() == linear + 2 * rest
