@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from sim.commands.size_text import ledger_text, longest_why, position_note, sizing_text
 from sim.memory.hardware import DEVICES, find_device
 from sim.memory.ledger import Ledger, kv_budget
-from sim.memory.sizing import Sizing, size_policy, window_capped_requests
+from sim.memory.sizing import Sizing, explain, size_policy, window_capped_requests
 from sim.model.presets import find_model, model_names
 from sim.policy.registry import parse_policy
 from sim.scheduler import Limits
@@ -160,6 +160,7 @@ def sizing_json(
                 "policy": sizing.policy,
                 "max_model_len": sizing.max_model_len,
                 "blocks": sizing.blocks,
+                "block_bytes": sizing.block_bytes,
                 "cache_tokens": sizing.cache_tokens,
                 "host_blocks": sizing.host_blocks,
                 "concurrency_at_max_model_len": sizing.concurrency,
@@ -170,6 +171,7 @@ def sizing_json(
                         "fit": fit.requests,
                         "held_bytes": fit.held_bytes,
                         "live_bytes": fit.live_bytes,
+                        "kv_cache": dict(explain(model, fit)),
                         "fit_if_windows_capped": window_capped_requests(ledger, fit.context_tokens),
                     }
                     for fit in sizing.fits

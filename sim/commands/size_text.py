@@ -1,7 +1,7 @@
 """The words and columns of `kvtwin size`."""
 
 from sim.memory.ledger import Ledger
-from sim.memory.sizing import Fit, Sizing, window_capped_requests
+from sim.memory.sizing import Fit, Sizing, explain, window_capped_requests
 
 SCALES = (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
 
@@ -72,12 +72,19 @@ def sizing_text(ledger: Ledger, sizing: Sizing) -> str:
             f"{sizing.cache_tokens:,} tokens; {sizing.concurrency:.2f}x at "
             f"{sizing.max_model_len:,} tokens"
         )
+    elif sizing.blocks is not None and sizing.block_bytes is not None:
+        lines.append(f"  {sizing.blocks:,} blocks of {sizing.block_bytes:,} B")
     if sizing.host_blocks:
         lines.append(f"  {sizing.host_blocks:,} blocks in the swap space")
     lines.append(f"  longest single request: {sizing.longest_tokens:,} tokens")
     for fit in sizing.fits:
         text = f"  requests of {fit.context_tokens:,} tokens: {fit.requests:,} fit"
         lines.append(text + (f", {_held(ledger, fit)}" if fit.requests else ""))
+        if fit.requests:
+            lines += [
+                f"    {name:<29} {size:>17,} B {size_text(size):>11}"
+                for name, size in explain(ledger.model, fit)
+            ]
         capped = window_capped_requests(ledger, fit.context_tokens)
         if ledger.model.kv_window_bytes():
             lines.append(f"    with windows capped and pages per layer group: at most {capped:,}")

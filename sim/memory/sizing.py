@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from itertools import count
 
 from sim.memory.ledger import Ledger
-from sim.policy.base import Manager, Policy, Pool
+from sim.model.geometry import Model
+from sim.policy.base import Manager, Memory, Policy, Pool
 from sim.policy.paging import Pages
 from sim.sequence import Sequence
 from workloads.errors import InputError
@@ -17,8 +18,36 @@ class Fit:
 
     context_tokens: int
     requests: int  # how many fit at once
-    held_bytes: int  # what those hold at their end, metadata included
-    live_bytes: int  # of which KV of tokens written
+    memory: Memory  # the whole KV budget at their end
+    groups: tuple[tuple[int, int], ...]  # payload and side data of each of the model's layer groups
+
+    @property
+    def held_bytes(self) -> int:
+        """What they hold, metadata included."""
+        memory = self.memory
+        return memory.live + memory.reserved + memory.internal + memory.metadata
+
+    @property
+    def live_bytes(self) -> int:
+        """Of that, KV of tokens written."""
+        return self.memory.live
+
+
+def explain(model: Model, fit: Fit) -> list[tuple[str, int]]:
+    """Every byte of the KV budget under a fit, by use and group of layers; the lines sum to it."""
+    memory, lines = fit.memory, list[tuple[str, int]]()
+    for use, part in (("payload", 0), ("scales", 1)):
+        for group, share in zip(model.groups, fit.groups, strict=True):
+            whose = "" if len(model.groups) == 1 else f" of {group.layers} {group.kind} layers"
+            lines.append((use + whose, share[part]))
+    lines.append(("landmarks", memory.metadata - sum(side for _, side in fit.groups)))
+    return [
+        *(line for line in lines if line[1]),
+        ("reserved", memory.reserved),
+        ("tails and dead tokens", memory.internal),
+        ("holes and rounding", memory.external),
+        ("free", memory.free),
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +56,11 @@ class Sizing:
 
     policy: str
     max_model_len: int
-    blocks: int | None  # for paged policies
+    blocks: int | None  # for policies that cut the pool into equal pieces
+    block_bytes: int | None
     longest_tokens: int  # the longest single request that fits alone, up to the longest context
     cache_tokens: int | None  # for paged policies: blocks × block size
-    host_blocks: int | None  # for paged policies: blocks that the swap space holds
+    host_blocks: int | None  # blocks that the swap space holds
     fits: tuple[Fit, ...]
     together: Fit | None  # one request of each length, where there are several and all fit
 
@@ -59,14 +89,16 @@ def size_policy(
             )
     manager = policy.manager(pool)
     pages = manager if isinstance(manager, Pages) else None
+    blocks, block_bytes = manager.pieces() or (None, None)
     fits = tuple(fill(policy.manager(pool), tokens) for tokens in contexts)
     return Sizing(
         policy=name,
         max_model_len=pool.max_len,
-        blocks=pages.blocks if pages else None,
+        blocks=blocks,
+        block_bytes=block_bytes,
         longest_tokens=min(manager.longest(), pool.max_len),
         cache_tokens=pages.blocks * pages.block_size if pages else None,
-        host_blocks=swap_bytes // pages.block_bytes if pages else None,
+        host_blocks=swap_bytes // block_bytes if block_bytes else None,
         fits=fits,
         together=_together(policy.manager(pool), contexts) if len(contexts) > 1 else None,
     )
@@ -104,9 +136,7 @@ def _place(manager: Manager, index: int, tokens: int) -> bool:
 
 
 def _fit(manager: Manager, context_tokens: int, requests: int) -> Fit:
-    memory = manager.memory()
-    held = memory.live + memory.reserved + memory.internal + memory.metadata
-    return Fit(context_tokens, requests, held, memory.live)
+    return Fit(context_tokens, requests, manager.memory(), manager.live_by_group())
 
 
 def window_capped_requests(ledger: Ledger, context_tokens: int) -> int:

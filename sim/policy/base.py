@@ -22,6 +22,12 @@ class Stored:
     side: int = 0  # of the two together: scales, zero points, padding
 
 
+def group_bytes(tokens: int, group: LayerGroup, stored: Stored) -> tuple[int, int]:
+    """Bytes of so many tokens in the group's layers: payload, and side data."""
+    side = group.layers * stored.side
+    return tokens * (group.layers * (stored.key + stored.value) - side), tokens * side
+
+
 @dataclass(frozen=True, slots=True)
 class Pool:
     """The memory a policy manages on one device, from the same ledger that `size` prints.
@@ -121,6 +127,16 @@ class Manager(ABC):
     def live_tokens(self) -> int:
         """Tokens whose KV is kept now, over all sequences."""
         return self.context + self.prefilled
+
+    def live_by_group(self) -> tuple[tuple[int, int], ...]:
+        """Bytes of live KV of each of the pool's layer groups: payload, and side data."""
+        kept = self.live_tokens()
+        groups = zip(self.pool.groups, self.pool.stored, strict=True)
+        return tuple(group_bytes(kept, group, stored) for group, stored in groups)
+
+    def pieces(self) -> tuple[int, int] | None:
+        """Pieces of equal size that the pool is cut into, and bytes of one; None: it isn't."""
+        return None
 
     def transfer_bytes(self, tokens: int) -> int:
         """Bytes to move where the KV of a sequence's first `tokens` leaves the device."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from sim.model.layers import LayerGroup
-from sim.policy.base import Manager, Memory, Pool, Stored
+from sim.policy.base import Manager, Memory, Pool, Stored, group_bytes
 from sim.policy.paging import Pages
 from sim.policy.saturating import SaturatingSum
 from sim.sequence import Sequence
@@ -28,10 +28,10 @@ class Windowed(Manager):
     def count_groups(self, pool: Pool) -> None:
         """Called once, by the constructor of the class that mixes this in."""
         self.grouped = [
-            (group.layers * (stored.key + stored.value), group.layers * stored.side, group.window)
+            (group.layers * (stored.key + stored.value), group.window)
             for group, stored in zip(pool.groups, pool.stored, strict=True)
         ]
-        windows = {window for _, _, window in self.grouped if window is not None}
+        windows = {window for _, window in self.grouped if window is not None}
         self.windows = {window: SaturatingSum(window) for window in sorted(windows)}
         self.prefill_kept = dict.fromkeys(self.windows, 0)
 
@@ -41,10 +41,16 @@ class Windowed(Manager):
             return self.context + self.prefilled
         return self.windows[window].total + self.prefill_kept[window]
 
+    def live_by_group(self) -> tuple[tuple[int, int], ...]:
+        groups = zip(self.pool.groups, self.pool.stored, strict=True)
+        return tuple(
+            group_bytes(self.kept(group.window), group, stored) for group, stored in groups
+        )
+
     def live_bytes(self) -> tuple[int, int]:
         """Of payload and of side data."""
-        kept = [(self.kept(window), token, side) for token, side, window in self.grouped]
-        return sum(n * (t - s) for n, t, s in kept), sum(n * s for n, _, s in kept)
+        payload, side = zip(*self.live_by_group(), strict=True)
+        return sum(payload), sum(side)
 
     def _keep(self, length: int, sign: int) -> None:
         for window in self.prefill_kept:
@@ -84,7 +90,7 @@ class Windowed(Manager):
 
     def reads(self) -> tuple[int, int]:
         first = growth = 0
-        for token, _, window in self.grouped:
+        for token, window in self.grouped:
             if window is None:
                 first += token * self.context
                 growth += token * self.decoding
@@ -261,6 +267,9 @@ class GroupedPages(Windowed):
             if table.window is not None:
                 full = before[table.window] - self.windows[table.window].growing
                 table.losses[-self.tick % table.block_size] += full
+
+    def pieces(self) -> tuple[int, int]:
+        return self.blocks, self.page_bytes
 
     def memory(self) -> Memory:
         live, side = self.live_bytes()

@@ -156,6 +156,9 @@ class Pages(Periodic):
             self.filling -= 1
         seq.held = self.units_for(grown)
 
+    def pieces(self) -> tuple[int, int]:
+        return self.blocks, self.block_bytes
+
     def transfer_bytes(self, tokens: int) -> int:
         return -(-tokens // self.block_size) * self.block_bytes  # blocks move whole
 

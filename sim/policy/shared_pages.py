@@ -2,7 +2,7 @@
 
 from sys import maxsize
 
-from sim.policy.base import Memory, Pool
+from sim.policy.base import Pool
 from sim.policy.paging import Pages
 from sim.policy.prefix_cache import Hold, PrefixCache
 from sim.sequence import Sequence
@@ -62,10 +62,9 @@ class SharedPages(Pages):
         self._inside -= hold.inside
         self.free += self.cache.unpin(hold) - hold.inside
 
-    def memory(self) -> Memory:
+    def live_tokens(self) -> int:
         twice = self._inside - self.cache.pinned_blocks  # times a block is held beyond the first
-        live = self.context + self.prefilled - twice * self.block_size
-        return self._memory(live)
+        return super().live_tokens() - twice * self.block_size
 
     def cached_bytes(self) -> int:
         return self.cache.idle_blocks * self.block_bytes

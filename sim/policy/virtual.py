@@ -86,6 +86,9 @@ class VirtualPages(Periodic):
         self.free -= need + sum([self._step_need(self.tick + step) for step in range(rest)])
         super().grow(steps)
 
+    def pieces(self) -> tuple[int, int]:
+        return self.units, self.page_bytes
+
     def memory(self) -> Memory:
         pool = self.pool
         live, used = self.live_tokens(), self.units - self.free

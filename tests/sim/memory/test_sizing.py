@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from sim.memory.hardware import find_device
 from sim.memory.ledger import kv_budget
-from sim.memory.sizing import Sizing, fill, size_policy, window_capped_requests
+from sim.memory.sizing import Sizing, explain, fill, size_policy, window_capped_requests
 from sim.model.presets import find_model
 from sim.policy.base import Pool
 from sim.policy.paging import Paging
@@ -174,3 +174,42 @@ def test_capped_windows_fit_more() -> None:
 def test_impossible_lengths_are_named(context: int, expected: str) -> None:
     with pytest.raises(InputError, match=f"--context {context}: expected {expected}"):
         size_policy(Paging(16), "", Pool(10**6, 64, 1000), (context,))
+
+
+# -- every byte of the budget ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "preallocation:reserve=pow2,allocator=buddy",
+        "growing",
+        "chunked",
+        "paging+top_k",
+        "paging+int4",
+        "paging:layers=unified",
+        "paging:layers=capped+int8",
+        "virtual",
+    ],
+)
+def test_lines_of_a_fit_sum_to_the_budget(spec: str) -> None:
+    ledger = kv_budget(find_model("gemma-3-27b"), find_device("h200"))
+    sizing = size_policy(parse_policy(spec), spec, ledger.pool(32_768), (1000, 32_768))
+    for fit in sizing.fits:
+        lines = explain(ledger.model, fit)
+        assert sum(size for _, size in lines) == ledger.kv_bytes
+        assert min(size for _, size in lines) >= 0
+        assert fit.requests
+
+
+def test_layer_groups_keep_their_own_bytes() -> None:
+    """Gemma-3-27B: 10 full layers keep all, 52 windowed ones 1,024 tokens, K + V of 16 x 128."""
+    ledger = kv_budget(find_model("gemma-3-27b"), find_device("h200"))
+    policy = parse_policy("paging:layers=unified+int8")
+    fit = size_policy(policy, "", ledger.pool(32_768), (32_768,)).fits[0]
+    lines = dict(explain(ledger.model, fit))
+    vectors = 2 * 16  # K and V of each head
+    assert lines["payload of 10 full layers"] == fit.requests * 32_768 * 10 * vectors * 128
+    assert lines["payload of 52 window layers"] == fit.requests * 1024 * 52 * vectors * 128
+    assert lines["scales of 10 full layers"] == fit.requests * 32_768 * 10 * vectors * 4
+    assert lines["scales of 52 window layers"] == fit.requests * 1024 * 52 * vectors * 4

@@ -204,7 +204,11 @@ class Contract(RuleBasedStateMachine):
         assert (manager.prefilled, manager.context) == (stored, grown)
         assert manager.decoding == len(self.decoding)
         assert manager.live_tokens() <= stored + grown
-        assert manager.memory().live <= (stored + grown) * manager.pool.payload_bytes
+        memory = manager.memory()
+        assert memory.live <= (stored + grown) * manager.pool.payload_bytes
+        if groups := manager.live_by_group():
+            assert sum(payload for payload, _ in groups) == memory.live
+            assert sum(side for _, side in groups) <= memory.metadata  # landmarks come beside
 
     def teardown(self) -> None:
         """When all have left, everything is free again."""
