@@ -130,6 +130,7 @@ def prepare(
     policy: str = "paging",
     tp: int = 1,
     request_rate: float | None = None,
+    samples: int = 1,
     max_num_seqs: int = 256,
     max_num_batched_tokens: int = 2048,
     max_model_len: int | None = None,
@@ -150,7 +151,8 @@ def prepare(
     """Everything that decides a run: names and defaults resolved, and checked to fit together.
 
     `trace` is a Trace, a path or the name of a shipped trace; `request_rate` rescales its arrivals
-    to so many requests a second. `max_model_len` defaults to the model's own longest context.
+    to so many requests a second, each of which asks for `samples` outputs of its prompt.
+    `max_model_len` defaults to the model's own longest context.
     `engine` names a preset; `profile` a kernel profile, shipped or a file, for `cost="table"`.
     `cost_table` holds measured step times (`sim.cost.steps_table.read_table`).
     Raises InputError where the input can't be used.
@@ -163,6 +165,10 @@ def prepare(
         from workloads.transform import scale_rate
 
         trace = scale_rate(trace, request_rate)
+    if samples != 1:
+        from workloads.transform import sample
+
+        trace = sample(trace, samples)
     model = find_model(model) if isinstance(model, str) else model
     device = find_device(gpu) if isinstance(gpu, str) else gpu
     preset = find_engine(engine) if isinstance(engine, str) else engine

@@ -10,7 +10,7 @@ import numpy as np
 
 from workloads import prefix as prefix_blocks
 from workloads.errors import InputError
-from workloads.schema import Ints, Provenance, Trace
+from workloads.schema import Ints, PrefixBlocks, Provenance, Trace
 
 
 def mean_rate(trace: Trace) -> float | None:
@@ -61,6 +61,26 @@ def first(trace: Trace, requests: int) -> Trace:
     if requests >= len(trace):
         return trace
     return _picked(trace, np.arange(requests), f"the first {requests} of {len(trace)} requests")
+
+
+def sample(trace: Trace, samples: int) -> Trace:
+    """Each request asks for so many outputs of its prompt, all of the trace's length.
+
+    They become as many requests that arrive together, which is how vLLM V1 serves OpenAI's `n`
+    (v1/engine/parallel_sampling.py). Their prefix ids are equal, the trace's own or one for each
+    prompt, so that a policy that shares prefixes computes and holds its full blocks once.
+    """
+    if samples < 1:
+        raise InputError(f"samples is {samples}, expected a whole number >= 1")
+    if samples == 1:
+        return trace
+    rows = np.arange(len(trace))
+    blocks = trace.prefix
+    if blocks is None:
+        ids = np.arange(len(trace) + 1)
+        blocks = PrefixBlocks(int(trace.prompt_tokens.max(initial=1)), ids, ids[:-1])
+    note = f"{samples} samples of each prompt: {len(trace)} requests became {samples * len(trace)}"
+    return _picked(replace(trace, prefix=blocks), np.repeat(rows, samples), note)
 
 
 def cap(

@@ -29,6 +29,7 @@ def simulate(
     output: Annotated[Path, Parameter(name=["--output", "-o"])] = Path("out"),
     request_rate: float | None = None,
     first: int | None = None,
+    samples: int = 1,
     tp: int = 1,
     max_num_seqs: int = 256,
     max_num_batched_tokens: int = 2048,
@@ -71,6 +72,9 @@ def simulate(
         Rescale arrivals to so many requests a second.
     first
         Take only so many requests of the trace.
+    samples
+        Outputs asked of each prompt (OpenAI's n): so many requests that arrive together. With
+        paging+prefix they share their prompt's full blocks.
     tp
         GPUs the model is divided over (tensor parallel).
     max_num_seqs
@@ -141,6 +145,7 @@ def simulate(
         policy=labels[0],
         tp=tp,
         request_rate=request_rate,
+        samples=samples,
         max_num_seqs=max_num_seqs,
         max_num_batched_tokens=max_num_batched_tokens,
         max_model_len=max_model_len,

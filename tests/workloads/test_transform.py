@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from workloads import InputError, PrefixBlocks, Provenance, Trace, read_trace
 from workloads.describe import describe
 from workloads.prefix import seen_before
-from workloads.transform import cap, first, mean_rate, scale_rate, time_slice
+from workloads.transform import cap, first, mean_rate, sample, scale_rate, time_slice
 
 
 def trace_of(arrival_s: list[float], prompt: list[int], output: list[int]) -> Trace:
@@ -186,3 +186,24 @@ def test_seen_before_is_the_leading_run_of_known_blocks(requests: list[list[int]
     offsets = np.concatenate(([0], np.cumsum([len(ids) for ids in requests])))
     prefix = PrefixBlocks(16, offsets, np.array([i for ids in requests for i in ids], np.int64))
     assert seen_before(prefix).tolist() == leading_runs(prefix)
+
+
+@pytest.mark.parametrize("trace", [CONV, MOONCAKE], ids=["without ids", "with ids"])
+def test_samples_of_one_prompt_share_all_of_it_and_nothing_else(trace: Trace) -> None:
+    few = first(trace, 50)
+    many = sample(few, 3)
+    assert many.arrival_s.tolist() == np.repeat(few.arrival_s, 3).tolist()
+    assert many.output_tokens.tolist() == np.repeat(few.output_tokens, 3).tolist()
+    assert is_consistent(many)
+    assert many.prefix is not None
+    counts = np.diff(many.prefix.offsets).tolist()
+    known = seen_before(many.prefix).tolist()
+    siblings = [i for i in range(150) if i % 3]
+    assert [known[i] for i in siblings] == [counts[i] for i in siblings]
+    if trace.prefix is None:
+        assert not any(known[::3])
+
+
+def test_samples_must_be_positive() -> None:
+    with pytest.raises(InputError, match="samples is 0, expected a whole number >= 1"):
+        sample(CONV, 0)

@@ -176,3 +176,25 @@ def test_ids_without_sharing_change_nothing_in_time_or_memory() -> None:
     for name in ("finish_s", "first_token_s"):
         np.testing.assert_array_equal(plain.requests[name], shared.requests[name])
     assert shared["prefix_hit_tokens"] == 0
+
+
+@pytest.mark.parametrize("prompt", [15, 16, 17, 40])
+@pytest.mark.parametrize("samples", [2, 5])
+def test_samples_hold_what_copy_on_write_would(prompt: int, samples: int) -> None:
+    """PagedAttention (SOSP'23, 4.4) shares a prompt's blocks and copies the last, partial one when
+    each sample writes into it: from the first token on, full blocks once and the rest per sample.
+    """
+    size, decoded = 4, 7
+    manager = pages(1000, size)
+    group = [Sequence(i, 0, prompt, 30, (prompt, [1])) for i in range(samples)]
+    for seq in group:
+        place(manager, seq)
+    for seq in group:
+        manager.join(seq)
+    manager.grow(decoded)
+    manager.check_integrity()
+    full, length = prompt // size, prompt + decoded
+    # The last token of a prompt is computed by each, so where it ends a block that isn't shared.
+    shared = full if prompt % size else full - 1
+    assert manager.blocks - manager.free == shared + samples * (-(-length // size) - shared)
+    assert manager.memory().live == samples * length - (samples - 1) * shared * size
