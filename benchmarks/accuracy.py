@@ -39,7 +39,7 @@ def replay(
     gpu: str,
     *,
     engine: str = "vllm-0.19",
-    inferred: bool = False,
+    prefixes: str | None = None,
     reduce: Reduce | None = None,
     assumed: bool = False,
     roofline: bool = False,
@@ -63,7 +63,7 @@ def replay(
         engine=find_engine(engine),
         cost="roofline" if roofline else "table",
         profile=profile,
-        prefix=read_prefixes("inferred", measured)[0] if inferred else None,
+        prefix=read_prefixes(prefixes, measured)[0] if prefixes else None,
     )
     run = execute(setup)
     return run, {error.name: error for error in compare(measured, run)}
@@ -89,8 +89,9 @@ def errors() -> None:
             replay(gpu)[1],
             replay(gpu, engine=SKEWED, reduce=SKEWED_REDUCE)[1],
             replay(gpu, roofline=True)[1],
-            replay(gpu, inferred=True)[1],
-            replay(gpu, engine=SKEWED, reduce=SKEWED_REDUCE, inferred=True)[1],
+            replay(gpu, prefixes="transferred")[1],
+            replay(gpu, prefixes="inferred")[1],
+            replay(gpu, engine=SKEWED, reduce=SKEWED_REDUCE, prefixes="inferred")[1],
         ]
 
         def rows(gpu: str = gpu, columns: list[dict[str, Error]] = columns) -> Iterator[list[str]]:
@@ -105,7 +106,8 @@ def errors() -> None:
                 yield [error.label, f"{error.measured:.4f} {error.unit}", *cells, limit, theirs]
 
         header = ["metric", "measured", "lengths only", "lengths only, skew + overlap"]
-        header += ["lengths only, roofline", "inferred prefixes", "inferred, skew + overlap"]
+        header += ["lengths only, roofline", "transferred prefixes", "inferred prefixes"]
+        header += ["inferred, skew + overlap"]
         table([*header, "tolerance", "published simulator"], rows())
 
 
@@ -126,7 +128,8 @@ def ablation() -> None:
         ("with length skew", {"engine": "length_skew=true"}),
         ("with kernel overlap 33 µs", {"engine": "kernel_overlap_s=33e-6"}),
         ("with host overhead 1 ms a step", {"engine": "host_overhead_s=1e-3"}),
-        ("with inferred prefixes", {"inferred": True}),
+        ("with transferred prefixes", {"prefixes": "transferred"}),
+        ("with inferred prefixes", {"prefixes": "inferred"}),
     ]
 
     def rows() -> Iterator[list[str]]:
@@ -172,8 +175,8 @@ def cross() -> None:
     def rows() -> Iterator[list[str]]:
         for fitted, target, note, change in cases:
             cells = []
-            for inferred in (False, True):
-                _, found = replay(target, inferred=inferred, **change)  # type: ignore[arg-type]
+            for prefixes in (None, "transferred", "inferred"):
+                _, found = replay(target, prefixes=prefixes, **change)  # type: ignore[arg-type]
                 worst = max(abs(found[m].error_pct or 0) for m in MEANS[:3])
                 verdict = "" if worst <= 2 else " **miss**"
                 values = [found[m].error_pct or 0 for m in MEANS[:3]]
@@ -181,7 +184,7 @@ def cross() -> None:
             yield [fitted, target, note, *cells]
 
     header = ["fitted on", "predicts", "", "lengths only: TTFT / TPOT / E2E, %"]
-    table([*header, "inferred prefixes"], rows())
+    table([*header, "transferred prefixes", "inferred prefixes"], rows())
 
 
 def blocks() -> None:

@@ -56,8 +56,9 @@ def compare_run(
     profile
         Kernel profile, shipped or a file. Default: the shipped one for model, GPU and tp.
     prefixes
-        JSON of which prompts begin alike, or "inferred" for what comes with a shipped run:
-        inferred from the measured run's stamps, so the result is not blind.
+        JSON of which prompts begin alike. Two names come with shipped runs: "transferred", found in
+        the stamps of another run of the same conversations, and "inferred", from the run's own
+        stamps, so that the result is not blind.
     output
         Write both as run folders with a report.
     tolerance_mean

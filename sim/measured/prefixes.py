@@ -3,10 +3,11 @@
 import json
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from sim.measured.read import Measured, shipped_runs
+from sim.measured.read import Measured, read_measured, shipped_runs
 from workloads.errors import InputError
 from workloads.schema import PrefixBlocks, Trace
 
@@ -16,24 +17,44 @@ def read_prefixes(name_or_path: str, measured: Measured) -> tuple[PrefixBlocks, 
 
     The file: `{"source": "…", "block_tokens": 16, "shares": [[request, earlier, blocks], …]}`:
     the request's first blocks are those of the earlier one, requests counted by arrival from 0.
+    A shipped run has such a file ("inferred", from its own stamps) that names its twin, another run
+    of the same conversations, whose file "transferred" carries over.
     """
-    path = Path(name_or_path)
+    if name_or_path not in ("inferred", "transferred"):
+        unit, shares, content = read_shares(Path(name_or_path))
+        return prompt_blocks(measured.trace, unit, shares), str(content["source"])
+    if measured.name not in shipped_runs():
+        known = ", ".join(shipped_runs())
+        raise InputError(f"--prefixes {name_or_path}: comes with {known} alone")
+    unit, shares, content = read_shares(shipped_shares(measured.name))
     if name_or_path == "inferred":
-        if measured.name not in shipped_runs():
-            raise InputError(f"--prefixes inferred: comes with {', '.join(shipped_runs())} alone")
-        path = Path(str(files("sim.measured").joinpath(f"runs/{measured.name}/prefixes.json")))
+        return prompt_blocks(measured.trace, unit, shares), str(content["source"])
+    from sim.measured.transfer import transfer
+
+    twin = read_measured(content["twin"])
+    unit, shares, _ = read_shares(shipped_shares(twin.name))
+    source = f"prompt sharing inferred from the stamps of {twin.name}, the same conversations"
+    return prompt_blocks(measured.trace, unit, transfer(shares, twin, measured, unit)), source
+
+
+def shipped_shares(name: str) -> Path:
+    return Path(str(files("sim.measured").joinpath(f"runs/{name}/prefixes.json")))
+
+
+def read_shares(path: Path) -> tuple[int, list[tuple[int, int, int]], dict[str, Any]]:
+    """Tokens of a block, the shares, and all that the file holds."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         unit, shares = int(content["block_tokens"]), content["shares"]
         triples = [(int(a), int(b), int(c)) for a, b, c in shares]
-        source = str(content["source"])
+        str(content["source"])
     except OSError as error:
         raise InputError(f"--prefixes {path}: {error.strerror}") from None
     except (ValueError, KeyError, TypeError):
         raise InputError(
             f"--prefixes {path}: expected source, block_tokens and shares of three numbers"
         ) from None
-    return prompt_blocks(measured.trace, unit, triples), source
+    return unit, triples, content
 
 
 def prompt_blocks(trace: Trace, unit: int, shares: list[tuple[int, int, int]]) -> PrefixBlocks:
