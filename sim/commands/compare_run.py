@@ -42,7 +42,8 @@ def compare_run(
     Parameters
     ----------
     run_dir
-        Folder of meta.json, requests.jsonl and timeseries.csv, or a shipped run's name.
+        Folder of meta.json, requests.jsonl and timeseries.csv, or a shipped run's name, or a JSON
+        file of `vllm bench serve --save-result --save-detailed`.
     model
         Preset or config.json, where meta.json doesn't say or names another.
     gpu

@@ -100,6 +100,8 @@ def compare(measured: Measured, run: Run, tolerance: Tolerance | None = None) ->
             None,
         )
     )
+    if not len(measured.series["t"]):
+        return errors
     series = predicted_series(run, measured.series["t"])
     for name, limit in (("running", t.running), ("waiting", None)):
         errors.append(

@@ -26,7 +26,7 @@ class Measured:
     trace: Trace
     first_token_s: Floats  # (n,)
     last_token_s: Floats  # (n,)
-    series: dict[str, Floats]  # samples once a second: t, running, waiting, kv_cache_pct
+    series: dict[str, Floats]  # samples once a second: t, running, waiting, kv_cache_pct; or none
     meta: dict[str, Any]
 
     @property
@@ -64,7 +64,8 @@ def shipped_runs() -> list[str]:
 
 
 def read_measured(name_or_folder: str) -> Measured:
-    """A shipped run by name, or a folder of meta.json, requests.jsonl and timeseries.csv.
+    """A shipped run by name, or a folder of meta.json, requests.jsonl and timeseries.csv, or a file
+    of vLLM's own benchmark (`sim.measured.vllm_bench`).
 
     `arrival_time` is on another clock than the engine's stamps: they are joined by the smallest
     delay seen between arriving and being queued, so latencies miss that delay (1 to 2 ms).
@@ -73,6 +74,10 @@ def read_measured(name_or_folder: str) -> Measured:
     folder = Path(name_or_folder)
     if name_or_folder in shipped_runs():
         folder = Path(str(files("sim.measured").joinpath(f"runs/{name_or_folder}")))
+    if folder.is_file():
+        from sim.measured.vllm_bench import read_bench  # it makes a Measured, so it comes later
+
+        return read_bench(folder)
     if not folder.is_dir():
         known = ", ".join(shipped_runs())
         raise InputError(f"{name_or_folder}: no such folder nor shipped run; those are: {known}")
