@@ -89,11 +89,9 @@ def import_tables(
     tables
         Folder of the tables. Default: the installed package's.
     """
-    from sim.cost.nvidia import imported
+    from sim.cost.nvidia import beside_roofline, imported
     from sim.cost.profile import write_profile
-    from sim.cost.roofline import Efficiency
     from sim.memory.hardware import find_device
-    from sim.memory.ledger import kv_format
     from sim.model.presets import find_model
 
     device, geometry = find_device(gpu), find_model(model)
@@ -108,16 +106,8 @@ def import_tables(
     )
     write_profile(profile, output)
     print(f"{output}: {profile.meta['source']}")
-    rate = device.bandwidth_bytes_per_s * Efficiency().bandwidth.value
-    key = geometry.kv_bytes_per_token(kv_format(geometry, kv_cache_dtype), tp) / geometry.layers
-    for batch, context in ((1, 8192), (64, 4096)):
-        for _, _, n, keys, time in profile.rows["attention"]:
-            if (n, keys) == (batch, context):
-                roof = batch * context * key / rate * 1e6
-                print(
-                    f"decode of {batch} × {context:,} keys, a layer: {time / 1e3:.4f} ms measured, "
-                    f"{roof / 1e3:.4f} ms by roofline ({100 * (roof / time - 1):+.0f} %)"
-                )
+    for line in beside_roofline(geometry, device, tp=tp, framework=framework, tables=tables):
+        print(line)
 
 
 def list_profiles(*, json: Annotated[bool, Parameter(negative="")] = False) -> None:

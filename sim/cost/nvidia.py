@@ -6,14 +6,16 @@ decodes beside a chunk, and no norms or activations: the first two go by rooflin
 last are missing from a prediction (a few microseconds a layer).
 """
 
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow.dataset as ds
 
 from sim.cost.grid import Line, neighbours
 from sim.cost.profile import Profile, Row
+from sim.cost.roofline import Efficiency
 from sim.memory.hardware import Device
 from sim.model.geometry import Model
 from workloads.errors import InputError
@@ -153,6 +155,52 @@ def imported(
         rows,
         name,
     )
+
+
+class Beside(NamedTuple):
+    """One layer's decode attention, in milliseconds: as measured, and as a datasheet has it."""
+
+    what: str
+    measured_ms: float
+    roofline_ms: float
+
+    def __str__(self) -> str:
+        error = 100 * (self.roofline_ms / self.measured_ms - 1)
+        return (
+            f"{self.what}, a layer: {self.measured_ms:.4f} ms measured, "
+            f"{self.roofline_ms:.4f} ms by roofline ({error:+.0f} %)"
+        )
+
+
+def beside_roofline(
+    model: Model,
+    device: Device,
+    *,
+    tp: int = 1,
+    framework: str = "vllm",
+    tables: Path | None = None,
+) -> Iterator[Beside]:
+    """The roofline's error at a few decode points, where the tables have them."""
+    file = newest(tables_folder(device, tables), "attention", framework, "generation_attention")
+    group = model.groups[0]
+    heads, kv_heads = model.num_heads // tp, group.heads_per_rank(tp)
+    rate = device.bandwidth_bytes_per_s * Efficiency().bandwidth.value
+    for batch, context, kv_type, window in (
+        (1, 8192, "bfloat16", 0),
+        (64, 4096, "bfloat16", 0),
+        (64, 4096, "fp8", 0),
+        (64, 4096, "bfloat16", 128),
+    ):
+        try:
+            points = decode_points(file, heads, kv_heads, group.head_dim, kv_type, window)
+            measured = at(points, batch, context) / 1e3
+        except (InputError, KeyError):
+            continue
+        size = 2 * kv_heads * group.head_dim * (1 if kv_type == "fp8" else 2)
+        roofline = 1e3 * batch * min(context, window or context) * size / rate
+        seen = f", window {window}" if window else ""
+        what = f"decode of {batch} × {context:,} keys in {kv_type}{seen}"
+        yield Beside(what, measured, roofline)
 
 
 def at(points: Points, batch: int, context: int) -> float:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sim.cost.nvidia import at, decode_points, gemm_points, imported
+from sim.cost.nvidia import at, beside_roofline, decode_points, gemm_points, imported
 from sim.cost.profile import find_profile, write_profile
 from sim.cost.table import KernelTable
 from sim.memory.hardware import find_device
@@ -73,3 +73,16 @@ def test_what_the_tables_do_not_hold() -> None:
         imported(find_model("gpt-oss-20b"), find_device("h200"), name="x", tables=TABLES)
     with pytest.raises(InputError, match="no decode of 33/8 heads"):
         decode_points(ATTENTION, 33, 8, 128, "bfloat16")
+
+
+def test_the_roofline_s_error_on_the_same_points() -> None:
+    """2 x 8 heads x 128 x 2 B = 4,096 B a key in bf16, at 0.9 x 4.8 TB/s."""
+    lines = list(beside_roofline(find_model("llama-3.1-8b"), find_device("h200"), tables=TABLES))
+    keys = [8192, 64 * 4096, 64 * 4096 / 2, 64 * 128]  # in bf16's bytes
+    assert [line.measured_ms for line in lines] == pytest.approx(
+        [0.0189, 0.271, 0.193, 0.0296], rel=5e-3
+    )
+    assert [line.roofline_ms for line in lines] == pytest.approx(
+        [n * 4096 / (0.9 * 4.8e12) * 1e3 for n in keys]
+    )
+    assert str(lines[3]).endswith("0.0296 ms measured, 0.0078 ms by roofline (-74 %)")
