@@ -32,14 +32,16 @@ def attention_us(chunk: int, earlier: int, decodes: int, context: int) -> float:
     return 2 + chunk * (chunk / 2 + earlier) / 1000 + decodes * context / 500
 
 
-def write_model(folder: Path) -> Path:
+def write_model(folder: Path, **changes: object) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "config.json"
-    file.write_text(json.dumps(CONFIG))
+    file.write_text(json.dumps({**CONFIG, **changes}))
     return file
 
 
-def write_profile_folder(folder: Path, slower: float = 1.0) -> Path:
+def write_profile_folder(
+    folder: Path, slower: float = 1.0, mlp: tuple[str, ...] = ("gate_up_proj", "down_proj")
+) -> Path:
     tables = folder / "tp1"
     tables.mkdir(parents=True)
     (folder / "meta.yaml").write_text("gpu: Imaginary 1\nvllm_version: 0.19.0\n")
@@ -52,8 +54,8 @@ def write_profile_folder(folder: Path, slower: float = 1.0) -> Path:
         if c or n
     ]
     dense = [
-        (layer, t, gemm_us(t) if layer.endswith("proj") else NORM_US)
-        for layer in ("qkv_proj", "o_proj", "gate_up_proj", "down_proj", "layernorm")
+        (layer, t, NORM_US if layer == "layernorm" else gemm_us(t))
+        for layer in ("qkv_proj", "o_proj", *mlp, "layernorm")
         for t in TOKENS
     ]
     heads = [

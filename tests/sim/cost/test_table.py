@@ -1,5 +1,7 @@
 """The kernel table: its sum by hand, and the law that makes fast-forwarding exact."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -57,6 +59,27 @@ def test_a_decode_step_by_hand(imaginary: KernelTable) -> None:
     first, growth, _ = imaginary.linear(decode(8, 800, size))
     assert micros(first) == pytest.approx(fixed_us(8, 64) + LAYERS * attention_us(0, 0, 8, 100))
     assert micros(growth) == pytest.approx(LAYERS * 8 / 500)
+
+
+def test_experts_in_place_of_the_mlp(tmp_path: Path) -> None:
+    """One measured `moe` stands for both products; tokens are not rounded up to its tiles."""
+    config = write_model(
+        tmp_path,
+        model_type="mixtral",
+        architectures=["MixtralForCausalLM"],
+        num_local_experts=8,
+        num_experts_per_tok=2,
+    )
+    folder = write_profile_folder(tmp_path / "gpu", mlp=("moe",))
+    profile = read_folder(folder, name="experts", model=str(config))
+    model = find_model(str(config))
+    assert model.weights.experts
+    table = KernelTable(model, DEVICE, profile)
+    size = model.kv_bytes_per_token()
+    first, _, _ = table.linear(decode(32, 3200, size))
+    tiled, experts = GEMM_US + 64 / 8, GEMM_US + 32 / 8
+    layer = 2 * tiled + experts + 2 * NORM_US + attention_us(0, 0, 32, 100)
+    assert micros(first) == pytest.approx(LAYERS * layer + HEAD_US + SAMPLER_US)
 
 
 def test_a_chunk_beside_decodes_by_hand(imaginary: KernelTable) -> None:
