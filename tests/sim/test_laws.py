@@ -108,7 +108,9 @@ def limits(draw: st.DrawFn) -> Limits:
         batching := draw(st.sampled_from(["continuous", "static"])),
         Pressure(
             draw(st.sampled_from(["recompute", "swap"])),
-            draw(st.sampled_from([100, 300, 10_000])),
+            draw(
+                st.sampled_from([100, 10 * TOKEN_BYTES, 1000 * TOKEN_BYTES])
+            ),  # less than a token, few, all
             draw(st.sampled_from(["last", "longest", "shortest"])),
         ),
         draw(
