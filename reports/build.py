@@ -119,6 +119,7 @@ def render(
         judged=by_policy(validation.rows) if validation else {},
         charts={chart.id: chart for chart in _charts(runs)},
         ledgers=sections.shared(runs, sections.ledger),
+        layer_groups=sections.shared(runs, lambda run: run.info.pool.groups),
         refused=sections.refused(runs),
         costs=sections.shared(runs, sections.constants),
         traces=sections.shared(runs, sections.provenance),

@@ -82,12 +82,23 @@ class PolicyInfo(Part):
     limitation: str | None = None
 
 
+class LayerGroup(Part):
+    """Layers that keep the same tokens, and what one token takes in them on one device."""
+
+    kind: str
+    layers: int
+    window: int | None
+    payload_bytes: int
+    scale_bytes: int
+
+
 class PoolInfo(Part):
     """The KV budget, from the ledger's last line."""
 
     capacity_bytes: int
     token_bytes: int
     max_len: int
+    groups: tuple[LayerGroup, ...] = ()
 
 
 class RunInfo(Part):

@@ -19,8 +19,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sim.metrics import as_dicts
+from sim.policy.base import group_bytes
 from sim.record import STATUSES, Column
-from sim.simulation import Run
+from sim.simulation import Run, Setup
 from workloads.errors import InputError
 
 SCHEMA_VERSION = 1
@@ -174,6 +175,7 @@ def describe_run(run: Run, command: str) -> dict[str, Any]:
             "capacity_bytes": setup.pool.capacity_bytes,
             "token_bytes": setup.pool.token_bytes,
             "max_len": setup.pool.max_len,
+            "groups": _groups(setup),
         },
         "cost": {
             "name": run.cost.name,
@@ -183,3 +185,19 @@ def describe_run(run: Run, command: str) -> dict[str, Any]:
         "seed": None,
         "metrics": as_dicts(run.metrics_list),
     }
+
+
+def _groups(setup: Setup) -> list[dict[str, Any]]:
+    """A token's bytes in each group of layers, on one device, as the policy stores it."""
+    pool = setup.policy.manager(setup.pool).pool
+    return [
+        {
+            "kind": group.kind,
+            "layers": group.layers,
+            "window": group.window,
+            "payload_bytes": payload,
+            "scale_bytes": scales,
+        }
+        for group, stored in zip(pool.groups, pool.stored, strict=True)
+        for payload, scales in [group_bytes(1, group, stored)]
+    ]

@@ -139,3 +139,17 @@ def test_help_loads_neither_tables_nor_engine() -> None:
         [sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True, check=True
     )
     assert result.stdout.splitlines()[-1] == "[]"
+
+
+def test_the_report_says_what_a_token_takes_in_each_group_of_layers(tmp_path: Path) -> None:
+    """Gemma-3-27B: K and V of 16 heads of 128 in 10 full and 52 windowed layers, a scale a head."""
+    trace = ["simulate", "azure-2023-code", "--first", "20", "--model", "gemma-3-27b"]
+    kvtwin(*trace, "--gpu", "h200", "--policy", "paging+int8", "-o", "mixed", cwd=tmp_path)
+    (run,) = (tmp_path / "mixed").glob("*/run.json")
+    groups = json.loads(run.read_text())["pool"]["groups"]
+    heads = 2 * 16
+    assert [(g["layers"], g["window"]) for g in groups] == [(10, None), (52, 1024)]
+    assert [g["payload_bytes"] for g in groups] == [10 * heads * 128, 52 * heads * 128]
+    assert [g["scale_bytes"] for g in groups] == [10 * heads * 4, 52 * heads * 4]
+    page = (tmp_path / "mixed" / "report.html").read_text()
+    assert f"<td>52 window</td><td>the last 1,024 tokens</td><td>{52 * heads * 128:,}</td>" in page
