@@ -161,6 +161,7 @@ def sizing_json(
                 "max_model_len": sizing.max_model_len,
                 "blocks": sizing.blocks,
                 "block_bytes": sizing.block_bytes,
+                "block_table_bytes": sizing.table_bytes,
                 "cache_tokens": sizing.cache_tokens,
                 "host_blocks": sizing.host_blocks,
                 "concurrency_at_max_model_len": sizing.concurrency,

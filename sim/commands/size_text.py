@@ -72,6 +72,10 @@ def sizing_text(ledger: Ledger, sizing: Sizing) -> str:
             f"{sizing.cache_tokens:,} tokens; {sizing.concurrency:.2f}x at "
             f"{sizing.max_model_len:,} tokens"
         )
+        lines.append(
+            f"  block table of the longest context: {sizing.table_bytes:,} B a sequence, "
+            "outside of the cache"
+        )
     elif sizing.blocks is not None and sizing.block_bytes is not None:
         lines.append(f"  {sizing.blocks:,} blocks of {sizing.block_bytes:,} B")
     if sizing.host_blocks:

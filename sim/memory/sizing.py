@@ -65,6 +65,13 @@ class Sizing:
     together: Fit | None  # one request of each length, where there are several and all fit
 
     @property
+    def table_bytes(self) -> int | None:
+        """For paged policies: a sequence's block table at the longest context, 4 bytes a block."""
+        if not self.cache_tokens or not self.blocks:
+            return None
+        return 4 * -(-self.max_model_len // (self.cache_tokens // self.blocks))
+
+    @property
     def concurrency(self) -> float | None:
         """Cache tokens over the longest context: what vLLM logs as maximum concurrency."""
         return None if self.cache_tokens is None else self.cache_tokens / self.max_model_len

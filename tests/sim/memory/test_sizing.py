@@ -176,6 +176,11 @@ def test_impossible_lengths_are_named(context: int, expected: str) -> None:
         size_policy(Paging(16), "", Pool(10**6, 64, 1000), (context,))
 
 
+def test_block_tables_are_int32() -> None:
+    """20,000 tokens in blocks of 16: 1,250 entries, as vLLM's block_table has a row."""
+    assert paged(4 * GIB, LLAMA_3_8B, 20_000).table_bytes == 1250 * 4
+
+
 # -- every byte of the budget ------------------------------------------------------------------
 
 
