@@ -29,6 +29,7 @@ def serve(
     Arrivals are taken to the nanosecond. A request that can never fit is refused on arrival and
     named; one whose output can't fit whole gets what fits.
     """
+    recorder.began(scheduler)
     arrivals = Arrivals(trace)
     schedule, advance, complete = scheduler.schedule, scheduler.advance, scheduler.complete
     stepped, completed = recorder.stepped, recorder.completed

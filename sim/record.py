@@ -19,7 +19,7 @@ FINISHED, TRUNCATED, REFUSED, UNFINISHED = range(4)
 
 MEMORY = ("live", "reserved", "internal", "external", "metadata", "free")
 STEP_TIMES = ("start_s", "end_s", "first_step_s", "step_growth_s")
-STEP_COUNTS = (
+EVENT_COUNTS = (
     "step",
     "steps",
     "decodes",
@@ -32,12 +32,11 @@ STEP_COUNTS = (
     "preempted",
     "swap_out_bytes",
     "swap_in_bytes",
-    *(f"{name}_bytes" for name in MEMORY),
-    "cached_bytes",  # part of the free ones
 )
-pack_event = Struct(f"<{len(STEP_TIMES)}d{len(STEP_COUNTS)}q").pack
-"""An event as bytes: packing them takes half the time of extending an array by them."""
-SAMPLE_COUNTS = ("running", "waiting", *(f"{name}_bytes" for name in MEMORY), "cached_bytes")
+QUEUES = ("running", "waiting")
+USES = (*(f"{name}_bytes" for name in MEMORY), "cached_bytes")  # these part of the free ones
+STEP_COUNTS = (*EVENT_COUNTS, *USES)
+SAMPLE_COUNTS = (*QUEUES, *USES)
 
 Column = NDArray[np.float64] | NDArray[np.int64]
 
@@ -82,6 +81,14 @@ class Recorder:
         self._end_s = 0.0
         self._now_as, self._now_s = 0, 0.0  # the end of the latest event
 
+    def began(self, scheduler: Scheduler) -> None:
+        """A run begins. Rows keep the manager's tally, which `log` turns into bytes by column."""
+        self._manager = scheduler.manager
+        self._tally = tuple(f"tally_{i}" for i in range(len(self._manager.tally())))
+        # An event as bytes: packing them takes half the time of extending an array by them.
+        counts = len(EVENT_COUNTS) + len(self._tally)
+        self._pack_event = Struct(f"<{len(STEP_TIMES)}d{counts}q").pack
+
     def refused(self, index: int) -> None:
         self._status[index] = REFUSED
 
@@ -105,7 +112,7 @@ class Recorder:
             for chunk in chunks:
                 if chunk.last and chunk.request in self._preempted_s:
                     self._resume_gaps.append(end_s - self._preempted_s.pop(chunk.request))
-        self._events += pack_event(
+        event = (
             start_s,
             end_s,
             first_as / AS_PER_S,
@@ -122,9 +129,8 @@ class Recorder:
             len(preempted),
             swap_out,
             swap_in,
-            *scheduler.manager.memory(),
-            scheduler.manager.cached_bytes(),
         )
+        self._events += self._pack_event(*(event + self._manager.tally()))
 
     def completed(self, now_as: int, first: list[Sequence], finished: list[Sequence]) -> None:
         now_s = self._now_s if now_as == self._now_as else now_as / AS_PER_S
@@ -137,18 +143,15 @@ class Recorder:
     def sample(self, now_as: int, scheduler: Scheduler) -> None:
         self.next_sample_as = (now_as // self._interval_as + 1) * self._interval_as
         self._sample_times.append(now_as / AS_PER_S)
-        self._sample_counts.extend(
-            (
-                len(scheduler.running),
-                len(scheduler.waiting),
-                *scheduler.manager.memory(),
-                scheduler.manager.cached_bytes(),
-            )
-        )
+        queues = (len(scheduler.running), len(scheduler.waiting))
+        self._sample_counts.extend(queues + self._manager.tally())
 
     def ended(self, now_as: int, scheduler: Scheduler) -> None:
         """The run is over; what still waits or runs stays unfinished."""
         self._end_s = now_as / AS_PER_S
+        manager = scheduler.manager
+        kept = manager.uses(manager.tally())
+        assert kept == (*manager.memory(), manager.cached_bytes()), "a tally of something else"
         tick = scheduler.manager.tick
         for seq in scheduler.inside():
             decoded = tick - seq.joined_tick if seq.joined_tick >= 0 else 0
@@ -187,19 +190,27 @@ class Recorder:
         }
         return Log(
             requests,
-            _event_columns(self._events),
+            self._uses(_event_columns(self._events, self._tally)),
             _columns(("time_s",), self._sample_times)
-            | _columns(SAMPLE_COUNTS, self._sample_counts),
+            | self._uses(_columns((*QUEUES, *self._tally), self._sample_counts)),
             np.asarray(self._resume_gaps),
             self._end_s,
         )
 
+    def _uses(self, columns: dict[str, Column]) -> dict[str, Column]:
+        """The columns with bytes by use in place of tallies."""
+        tally = tuple(columns.pop(name) for name in self._tally)
+        uses = zip(USES, self._manager.uses(tally), strict=True)
+        rows = len(tally[0])
+        return columns | {k: np.broadcast_to(v, rows).astype(np.int64) for k, v in uses}
 
-def _event_columns(events: bytearray) -> dict[str, Column]:
+
+def _event_columns(events: bytearray, tally: tuple[str, ...]) -> dict[str, Column]:
     """Packed events as one contiguous column a name."""
-    fields = [(name, "<f8") for name in STEP_TIMES] + [(name, "<i8") for name in STEP_COUNTS]
+    fields = [(name, "<f8") for name in STEP_TIMES]
+    fields += [(name, "<i8") for name in (*EVENT_COUNTS, *tally)]
     table = np.frombuffer(events, dtype=fields)
-    return {name: np.ascontiguousarray(table[name]) for name in (*STEP_TIMES, *STEP_COUNTS)}
+    return {name: np.ascontiguousarray(table[name]) for name, _ in fields}
 
 
 def _columns(names: tuple[str, ...], rows: "array[float] | array[int]") -> dict[str, Column]:

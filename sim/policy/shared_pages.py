@@ -2,7 +2,7 @@
 
 from sys import maxsize
 
-from sim.policy.base import Memory, Pool
+from sim.policy.base import Pool
 from sim.policy.paging import Pages
 from sim.policy.prefix_cache import Hold, PrefixCache
 from sim.sequence import Sequence
@@ -62,13 +62,10 @@ class SharedPages(Pages):
         self._inside -= hold.inside
         self.free += self.cache.unpin(hold) - hold.inside
 
-    def memory(self) -> Memory:
+    def tally(self) -> tuple[int, ...]:
         twice = self._inside - self.cache.pinned_blocks  # times a block is held beyond the first
         live = self.context + self.prefilled - twice * self.block_size
-        return self._memory(live)
-
-    def cached_bytes(self) -> int:
-        return self.cache.idle_blocks * self.block_bytes
+        return live, self.free, self.cache.idle_blocks
 
     def _chain(self, seq: Sequence) -> list[tuple[int, int]]:
         if seq.chain is None:
