@@ -67,7 +67,7 @@ class Recorder:
         self._scheduled = array("d", [nan]) * requests
         self._first = array("d", [nan]) * requests
         self._finish = array("d", [nan]) * requests
-        self._status = array("q", [UNFINISHED]) * requests
+        self._refused: list[int] = []
         self._generated = array("q", [0]) * requests
         self._preemptions = array("q", [0]) * requests
         self._recomputed = array("q", [0]) * requests
@@ -90,7 +90,7 @@ class Recorder:
         self._pack_event = Struct(f"<{len(STEP_TIMES)}d{counts}q").pack
 
     def refused(self, index: int) -> None:
-        self._status[index] = REFUSED
+        self._refused.append(index)
 
     def stepped(self, start_as: int, plan: StepPlan, done: Done, scheduler: Scheduler) -> None:
         """One or more steps ended. Memory is as in the last one, the queue as after it."""
@@ -138,7 +138,7 @@ class Recorder:
             self._first[seq.index] = now_s
         for seq in finished:
             self._finish[seq.index] = now_s
-            self._left(seq, seq.generated, FINISHED)
+            self._left(seq, seq.generated)
 
     def sample(self, now_as: int, scheduler: Scheduler) -> None:
         self.next_sample_as = (now_as // self._interval_as + 1) * self._interval_as
@@ -155,11 +155,10 @@ class Recorder:
         tick = scheduler.manager.tick
         for seq in scheduler.inside():
             decoded = tick - seq.joined_tick if seq.joined_tick >= 0 else 0
-            self._left(seq, seq.generated + decoded, UNFINISHED)
+            self._left(seq, seq.generated + decoded)
 
-    def _left(self, seq: Sequence, generated: int, status: int) -> None:
+    def _left(self, seq: Sequence, generated: int) -> None:
         index = seq.index
-        self._status[index] = status
         self._generated[index] = generated
         if seq.preemptions:
             self._preemptions[index] = seq.preemptions
@@ -171,17 +170,19 @@ class Recorder:
     def log(self) -> Log:
         """The tables, once the run has ended."""
         trace = self._trace
-        status, generated = np.asarray(self._status), np.asarray(self._generated)
-        cut = (status == FINISHED) & (generated < trace.output_tokens)
+        finish, generated = np.asarray(self._finish), np.asarray(self._generated)
+        ended = np.where(generated < trace.output_tokens, TRUNCATED, FINISHED)
+        status = np.where(np.isnan(finish), UNFINISHED, ended)
+        status[self._refused] = REFUSED
         requests: dict[str, Column] = {
             "request_id": np.arange(len(trace), dtype=np.int64),
             "arrival_s": trace.arrival_s,
             "prompt_tokens": trace.prompt_tokens,
             "output_tokens": trace.output_tokens,
-            "status": np.where(cut, TRUNCATED, status),
+            "status": status,
             "first_scheduled_s": np.asarray(self._scheduled),
             "first_token_s": np.asarray(self._first),
-            "finish_s": np.asarray(self._finish),
+            "finish_s": finish,
             "generated_tokens": generated,
             "preemptions": np.asarray(self._preemptions),
             "recomputed_tokens": np.asarray(self._recomputed),

@@ -132,9 +132,11 @@ class Scheduler:
             finished, self._finished = tuple(self._finished), []
         if self.swap.moving:
             swap_out, swap_in = self.swap.traffic()
+        step = self.steps
+        self.steps = step + 1
         return make_plan(
             (
-                self.steps,
+                step,
                 max_steps,
                 manager.decoding,
                 manager.context,
@@ -153,8 +155,8 @@ class Scheduler:
 
     def advance(self, steps: int) -> None:
         """The plan's decode part was run `steps` times: take memory for those after the first."""
-        self.steps += steps
         if steps > 1:
+            self.steps += steps - 1
             self.manager.grow(steps - 1)
 
     def complete(self, plan: StepPlan) -> tuple[list[Sequence], list[Sequence]]:
@@ -307,8 +309,8 @@ class Scheduler:
             return
         manager = self.manager
         manager.join(seq)
-        seq.finish_tick = manager.tick + seq.output - seq.generated
-        heappush(self._finishing, (seq.finish_tick, seq.admission, seq))
+        finish_tick = manager.tick + seq.output - seq.generated
+        heappush(self._finishing, (finish_tick, seq.admission, seq))
         if self._knows_longest:
             heappush(self._longest, (manager.tick - seq.stored, seq.admission, seq))
 

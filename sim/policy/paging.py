@@ -91,9 +91,10 @@ class Pages(Periodic):
 
     def extend(self, seq: Sequence, tokens: int) -> None:
         # here and below the base's few lines are written out: this is every run's hot path
+        size = self.block_size
         seq.stored = stored = seq.stored + tokens
         self.prefilled += tokens
-        need = self.units_for(stored)
+        need = -(-stored // size) if stored < self.fills_below else self.units_for(stored)
         self.free -= need - seq.held
         seq.held = need
 
@@ -138,16 +139,18 @@ class Pages(Periodic):
         return need + sum(self._residues[low:]) if low < 0 else need
 
     def rest(self, seq: Sequence) -> None:
-        stored, joined = seq.stored, seq.joined_tick
+        stored, joined, size = seq.stored, seq.joined_tick, self.block_size
         seq.stored = grown = stored + self.tick - joined
         seq.joined_tick = -1
         self.decoding -= 1
         self.context -= grown
         self.prefilled += grown
         if grown < self.fills_below:
-            self._residues[(stored - joined) % self.block_size] -= 1
+            self._residues[(stored - joined) % size] -= 1
             self.filling -= 1
-        seq.held = self.units_for(grown)
+            seq.held = -(-grown // size)
+        else:
+            seq.held = self.units_for(grown)
 
     def transfer_bytes(self, tokens: int) -> int:
         return -(-tokens // self.block_size) * self.block_bytes  # blocks move whole
