@@ -38,12 +38,12 @@ def timed(benchmark: BenchmarkFixture) -> Timed:
     return run
 
 
-@pytest.mark.parametrize("policy", (*POLICIES, *OTHERS))
+@pytest.mark.parametrize("policy", [*POLICIES, *OTHERS])
 def test_policy(timed: Timed, policy: str) -> None:
     timed(hour(policy))
 
 
-@pytest.mark.parametrize("policy", (*POLICIES, *OTHERS))
+@pytest.mark.parametrize("policy", [*POLICIES, *OTHERS])
 def test_policy_with_little_memory(timed: Timed, policy: str) -> None:
     """Paging preempts a request in ten here."""
     timed(table(policy))
