@@ -16,7 +16,7 @@ demo: $(VENV)/simulation
 	$(BIN)/kvtwin simulate $(DEMO) -o out/demo
 
 test: $(VENV)/tests
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist worksteal
 
 check: $(VENV)/tests
 	$(BIN)/ruff check .

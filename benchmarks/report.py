@@ -19,7 +19,7 @@ from typing import NamedTuple
 from benchmarks.commands import growth, help_command, seven_policies, table_command
 from benchmarks.process import measure, median
 from benchmarks.simpy_floor import wait_for
-from benchmarks.workload import POLICIES, hour, loop, table
+from benchmarks.workload import OTHERS, POLICIES, hour, loop, table
 from sim.simulation import Setup
 
 ROUNDS = 5
@@ -72,8 +72,9 @@ def _measure(setups: dict[str, Setup]) -> dict[str, Loop]:
 
 
 def _loops() -> Iterator[Row]:
-    wide = _measure({policy: hour(policy) for policy in POLICIES})
-    little = _measure({policy: table(policy) for policy in POLICIES})
+    policies = (*POLICIES, *OTHERS)
+    wide = _measure({policy: hour(policy) for policy in policies})
+    little = _measure({policy: table(policy) for policy in policies})
     for title, measured in (("hour", wide), ("table", little)):
         paging = measured["paging"]
         for policy, it in measured.items():

@@ -7,7 +7,7 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from benchmarks.simpy_floor import wait_for
-from benchmarks.workload import POLICIES, hour, loop, table
+from benchmarks.workload import OTHERS, POLICIES, hour, loop, table
 from sim.simulation import Setup, prepare
 from workloads import read_trace
 
@@ -38,12 +38,12 @@ def timed(benchmark: BenchmarkFixture) -> Timed:
     return run
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", [*POLICIES, *OTHERS])
 def test_policy(timed: Timed, policy: str) -> None:
     timed(hour(policy))
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", [*POLICIES, *OTHERS])
 def test_policy_with_little_memory(timed: Timed, policy: str) -> None:
     """Paging preempts a request in ten here."""
     timed(table(policy))

@@ -46,6 +46,8 @@ POLICIES = (
     "preallocation:reserve=pow2",
     "sliding_window:window=1024,sinks=4",
 )
+OTHERS = ("paging+int8", "paging+top_k", "chunked", "growing", "virtual")
+"""Measured in the loop alone, beside those above."""
 
 
 @cache

@@ -31,6 +31,7 @@ def serve_ahead(
     Steps of an unchanged batch are one effect here too: the step in flight and the repetitions
     that follow it run together, all but the last of them, which stays in flight.
     """
+    recorder.began(scheduler)
     arrivals = Arrivals(trace)
     flight: Flight | None = None
     now = 0

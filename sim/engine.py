@@ -5,7 +5,7 @@ back what the clock says, so prediction and measurement make their decisions her
 """
 
 from collections.abc import Generator, Iterator
-from itertools import pairwise
+from itertools import chain, pairwise, repeat
 
 from sim.plan import Done, Execute, Sleep, from_fields
 from sim.record import Recorder
@@ -29,6 +29,7 @@ def serve(
     Arrivals are taken to the nanosecond. A request that can never fit is refused on arrival and
     named; one whose output can't fit whole gets what fits.
     """
+    recorder.began(scheduler)
     arrivals = Arrivals(trace)
     schedule, advance, complete = scheduler.schedule, scheduler.advance, scheduler.complete
     stepped, completed = recorder.stepped, recorder.completed
@@ -54,7 +55,8 @@ def serve(
             until = horizon_as
         done = yield make_execute((plan, until))
         end, steps, _, _ = done
-        advance(steps)
+        if steps > 1:
+            advance(steps)
         if arrivals.next_as <= end:
             arrivals.receive(end, scheduler, recorder)
         stepped(now, plan, done, scheduler)
@@ -65,29 +67,39 @@ def serve(
     recorder.ended(now, scheduler)
 
 
+Row = tuple[int, int, int, int, tuple[int, list[int]] | None]  # with the arrival in nanoseconds
+
+
 class Arrivals:
     """The trace's rows, one at a time."""
 
     def __init__(self, trace: Trace) -> None:
-        self._ns: list[int] = (trace.arrival_s * 1e9).round().astype("int64").tolist()
-        self._prompts: list[int] = trace.prompt_tokens.tolist()
-        self._outputs: list[int] = trace.output_tokens.tolist()
-        self._blocks = None if trace.prefix is None else _prompt_blocks(trace.prefix)
-        self._next = 0
-        self.next_as: int = self._ns[0] * AS_PER_NS if self._ns else NEVER
+        self._rows = chain.from_iterable(_slices(trace))
+        self._next = next(self._rows, None)
+        self.next_as = self._next[1] * AS_PER_NS if self._next else NEVER
 
     def receive(self, now: int, scheduler: Scheduler, recorder: Recorder) -> None:
         """Queue or refuse all that have arrived by now."""
-        while self.next_as <= now:
-            row = self._next
-            prompt = self._prompts[row]
-            prefix = None if self._blocks is None else next(self._blocks)
-            if output := scheduler.servable(prompt, self._outputs[row]):
-                scheduler.waiting.append(Sequence(row, self.next_as, prompt, output, prefix))
+        coming, arrival, rows = self._next, self.next_as, self._rows
+        while coming and arrival <= now:
+            row, _, prompt, wanted, prefix = coming
+            if output := scheduler.servable(prompt, wanted):
+                scheduler.waiting.append(Sequence(row, arrival, prompt, output, prefix))
             else:
                 recorder.refused(row)
-            self._next = row + 1
-            self.next_as = self._ns[row + 1] * AS_PER_NS if row + 1 < len(self._ns) else NEVER
+            coming = next(rows, None)
+            arrival = coming[1] * AS_PER_NS if coming else NEVER
+        self._next, self.next_as = coming, arrival
+
+
+def _slices(trace: Trace) -> Iterator[Iterator[Row]]:
+    """Rows by the thousand: a long trace is never there as Python's numbers all at once."""
+    blocks = repeat(None) if trace.prefix is None else _prompt_blocks(trace.prefix)
+    for start in range(0, len(trace), 1000):
+        part = slice(start, start + 1000)
+        arrivals_ns = (trace.arrival_s[part] * 1e9).round().astype("int64").tolist()
+        prompts, outputs = trace.prompt_tokens[part].tolist(), trace.output_tokens[part].tolist()
+        yield zip(range(start, len(trace)), arrivals_ns, prompts, outputs, blocks, strict=False)
 
 
 def _prompt_blocks(prefix: PrefixBlocks) -> Iterator[tuple[int, list[int]]]:

@@ -32,6 +32,7 @@ class HostSwap:
 
     def __init__(self, capacity_bytes: int) -> None:
         self.free_bytes = capacity_bytes
+        self.moving = False  # whether there has been any since `traffic` was asked
         self._out_bytes = 0
         self._in_bytes = 0
 
@@ -40,6 +41,7 @@ class HostSwap:
         if 0 < size_bytes <= self.free_bytes:
             self.free_bytes -= size_bytes
             self._out_bytes += size_bytes
+            self.moving = True
             seq.swapped = seq.lost
             seq.swapped_bytes += size_bytes
             seq.host_bytes = size_bytes
@@ -48,6 +50,7 @@ class HostSwap:
         """Bring back so much of it; the sequence's host memory is free again."""
         self.free_bytes += seq.host_bytes
         self._in_bytes += size_bytes
+        self.moving = True
         seq.swapped_bytes += size_bytes
         seq.swapped = seq.host_bytes = 0
 
@@ -55,4 +58,5 @@ class HostSwap:
         """Bytes out and in since the last call."""
         moved = self._out_bytes, self._in_bytes
         self._out_bytes = self._in_bytes = 0
+        self.moving = False
         return moved

@@ -19,7 +19,7 @@ FINISHED, TRUNCATED, REFUSED, UNFINISHED = range(4)
 
 MEMORY = ("live", "reserved", "internal", "external", "metadata", "free")
 STEP_TIMES = ("start_s", "end_s", "first_step_s", "step_growth_s")
-STEP_COUNTS = (
+EVENT_COUNTS = (
     "step",
     "steps",
     "decodes",
@@ -32,12 +32,11 @@ STEP_COUNTS = (
     "preempted",
     "swap_out_bytes",
     "swap_in_bytes",
-    *(f"{name}_bytes" for name in MEMORY),
-    "cached_bytes",  # part of the free ones
 )
-pack_event = Struct(f"<{len(STEP_TIMES)}d{len(STEP_COUNTS)}q").pack
-"""An event as bytes: packing them takes half the time of extending an array by them."""
-SAMPLE_COUNTS = ("running", "waiting", *(f"{name}_bytes" for name in MEMORY), "cached_bytes")
+QUEUES = ("running", "waiting")
+USES = (*(f"{name}_bytes" for name in MEMORY), "cached_bytes")  # these part of the free ones
+STEP_COUNTS = (*EVENT_COUNTS, *USES)
+SAMPLE_COUNTS = (*QUEUES, *USES)
 
 Column = NDArray[np.float64] | NDArray[np.int64]
 
@@ -68,7 +67,7 @@ class Recorder:
         self._scheduled = array("d", [nan]) * requests
         self._first = array("d", [nan]) * requests
         self._finish = array("d", [nan]) * requests
-        self._status = array("q", [UNFINISHED]) * requests
+        self._refused: list[int] = []
         self._generated = array("q", [0]) * requests
         self._preemptions = array("q", [0]) * requests
         self._recomputed = array("q", [0]) * requests
@@ -82,8 +81,16 @@ class Recorder:
         self._end_s = 0.0
         self._now_as, self._now_s = 0, 0.0  # the end of the latest event
 
+    def began(self, scheduler: Scheduler) -> None:
+        """A run begins. Rows keep the manager's tally, which `log` turns into bytes by column."""
+        self._manager = scheduler.manager
+        self._tally = tuple(f"tally_{i}" for i in range(len(self._manager.tally())))
+        # An event as bytes: packing them takes half the time of extending an array by them.
+        counts = len(EVENT_COUNTS) + len(self._tally)
+        self._pack_event = Struct(f"<{len(STEP_TIMES)}d{counts}q").pack
+
     def refused(self, index: int) -> None:
-        self._status[index] = REFUSED
+        self._refused.append(index)
 
     def stepped(self, start_as: int, plan: StepPlan, done: Done, scheduler: Scheduler) -> None:
         """One or more steps ended. Memory is as in the last one, the queue as after it."""
@@ -105,7 +112,7 @@ class Recorder:
             for chunk in chunks:
                 if chunk.last and chunk.request in self._preempted_s:
                     self._resume_gaps.append(end_s - self._preempted_s.pop(chunk.request))
-        self._events += pack_event(
+        event = (
             start_s,
             end_s,
             first_as / AS_PER_S,
@@ -122,9 +129,8 @@ class Recorder:
             len(preempted),
             swap_out,
             swap_in,
-            *scheduler.manager.memory(),
-            scheduler.manager.cached_bytes(),
         )
+        self._events += self._pack_event(*(event + self._manager.tally()))
 
     def completed(self, now_as: int, first: list[Sequence], finished: list[Sequence]) -> None:
         now_s = self._now_s if now_as == self._now_as else now_as / AS_PER_S
@@ -132,31 +138,27 @@ class Recorder:
             self._first[seq.index] = now_s
         for seq in finished:
             self._finish[seq.index] = now_s
-            self._left(seq, seq.generated, FINISHED)
+            self._left(seq, seq.generated)
 
     def sample(self, now_as: int, scheduler: Scheduler) -> None:
         self.next_sample_as = (now_as // self._interval_as + 1) * self._interval_as
         self._sample_times.append(now_as / AS_PER_S)
-        self._sample_counts.extend(
-            (
-                len(scheduler.running),
-                len(scheduler.waiting),
-                *scheduler.manager.memory(),
-                scheduler.manager.cached_bytes(),
-            )
-        )
+        queues = (len(scheduler.running), len(scheduler.waiting))
+        self._sample_counts.extend(queues + self._manager.tally())
 
     def ended(self, now_as: int, scheduler: Scheduler) -> None:
         """The run is over; what still waits or runs stays unfinished."""
         self._end_s = now_as / AS_PER_S
+        manager = scheduler.manager
+        kept = manager.uses(manager.tally())
+        assert kept == (*manager.memory(), manager.cached_bytes()), "a tally of something else"
         tick = scheduler.manager.tick
         for seq in scheduler.inside():
             decoded = tick - seq.joined_tick if seq.joined_tick >= 0 else 0
-            self._left(seq, seq.generated + decoded, UNFINISHED)
+            self._left(seq, seq.generated + decoded)
 
-    def _left(self, seq: Sequence, generated: int, status: int) -> None:
+    def _left(self, seq: Sequence, generated: int) -> None:
         index = seq.index
-        self._status[index] = status
         self._generated[index] = generated
         if seq.preemptions:
             self._preemptions[index] = seq.preemptions
@@ -168,17 +170,19 @@ class Recorder:
     def log(self) -> Log:
         """The tables, once the run has ended."""
         trace = self._trace
-        status, generated = np.asarray(self._status), np.asarray(self._generated)
-        cut = (status == FINISHED) & (generated < trace.output_tokens)
+        finish, generated = np.asarray(self._finish), np.asarray(self._generated)
+        ended = np.where(generated < trace.output_tokens, TRUNCATED, FINISHED)
+        status = np.where(np.isnan(finish), UNFINISHED, ended)
+        status[self._refused] = REFUSED
         requests: dict[str, Column] = {
             "request_id": np.arange(len(trace), dtype=np.int64),
             "arrival_s": trace.arrival_s,
             "prompt_tokens": trace.prompt_tokens,
             "output_tokens": trace.output_tokens,
-            "status": np.where(cut, TRUNCATED, status),
+            "status": status,
             "first_scheduled_s": np.asarray(self._scheduled),
             "first_token_s": np.asarray(self._first),
-            "finish_s": np.asarray(self._finish),
+            "finish_s": finish,
             "generated_tokens": generated,
             "preemptions": np.asarray(self._preemptions),
             "recomputed_tokens": np.asarray(self._recomputed),
@@ -187,19 +191,27 @@ class Recorder:
         }
         return Log(
             requests,
-            _event_columns(self._events),
+            self._uses(_event_columns(self._events, self._tally)),
             _columns(("time_s",), self._sample_times)
-            | _columns(SAMPLE_COUNTS, self._sample_counts),
+            | self._uses(_columns((*QUEUES, *self._tally), self._sample_counts)),
             np.asarray(self._resume_gaps),
             self._end_s,
         )
 
+    def _uses(self, columns: dict[str, Column]) -> dict[str, Column]:
+        """The columns with bytes by use in place of tallies."""
+        tally = tuple(columns.pop(name) for name in self._tally)
+        uses = zip(USES, self._manager.uses(tally), strict=True)
+        rows = len(tally[0])
+        return columns | {k: np.broadcast_to(v, rows).astype(np.int64) for k, v in uses}
 
-def _event_columns(events: bytearray) -> dict[str, Column]:
+
+def _event_columns(events: bytearray, tally: tuple[str, ...]) -> dict[str, Column]:
     """Packed events as one contiguous column a name."""
-    fields = [(name, "<f8") for name in STEP_TIMES] + [(name, "<i8") for name in STEP_COUNTS]
+    fields = [(name, "<f8") for name in STEP_TIMES]
+    fields += [(name, "<i8") for name in (*EVENT_COUNTS, *tally)]
     table = np.frombuffer(events, dtype=fields)
-    return {name: np.ascontiguousarray(table[name]) for name in (*STEP_TIMES, *STEP_COUNTS)}
+    return {name: np.ascontiguousarray(table[name]) for name, _ in fields}
 
 
 def _columns(names: tuple[str, ...], rows: "array[float] | array[int]") -> dict[str, Column]:

@@ -126,30 +126,37 @@ class Scheduler:
                 tick = self._next_finish()
             max_steps += manager.repeatable(tick - manager.tick)
         read_bytes, growth = manager.reads()
-        finished = tuple(self._finished)
-        self._finished.clear()
+        finished: tuple[int, ...] = ()
+        swap_out = swap_in = 0
+        if self._finished:
+            finished, self._finished = tuple(self._finished), []
+        if self.swap.moving:
+            swap_out, swap_in = self.swap.traffic()
+        step = self.steps
+        self.steps = step + 1
         return make_plan(
             (
-                self.steps,
+                step,
                 max_steps,
                 manager.decoding,
                 manager.context,
                 read_bytes,
                 growth,
                 prefill_tokens,
-                tuple(chunks),
-                tuple(admitted),
-                tuple(preempted),
+                tuple(chunks) if chunks else (),
+                tuple(admitted) if admitted else (),
+                tuple(preempted) if preempted else (),
                 finished,
-                *self.swap.traffic(),
+                swap_out,
+                swap_in,
                 self._longest_context() if self._knows_longest else 0,
             )
         )
 
     def advance(self, steps: int) -> None:
         """The plan's decode part was run `steps` times: take memory for those after the first."""
-        self.steps += steps
         if steps > 1:
+            self.steps += steps - 1
             self.manager.grow(steps - 1)
 
     def complete(self, plan: StepPlan) -> tuple[list[Sequence], list[Sequence]]:
@@ -246,10 +253,10 @@ class Scheduler:
             if running:
                 return 0
             budget = sum([seq.target for seq in waiting])
-        left, most = budget, self._max_num_seqs
+        left, most, whole = budget, self._max_num_seqs, self._rules.reserve_whole_prompt
         while waiting and left > 0 and len(running) < most:
             seq = waiting[0]
-            if not self._fits(seq, left):
+            if not (manager.can_admit(seq) if whole else self._begins(seq, left)):
                 break
             waiting.popleft()
             manager.admit(seq)
@@ -267,10 +274,8 @@ class Scheduler:
             left -= self._prefill(seq, left, chunks)  # the whole fits, so its beginning does
         return budget - left
 
-    def _fits(self, seq: Sequence, budget: int) -> bool:
-        """Whether the request may begin: whole, or as far as its first chunk."""
-        if self._rules.reserve_whole_prompt:
-            return self.manager.can_admit(seq)
+    def _begins(self, seq: Sequence, budget: int) -> bool:
+        """Whether the request fits as far as its first chunk."""
         whole = seq.target
         seq.target = min(whole, max(self.manager.found(seq), seq.swapped) + budget)
         fits = self.manager.can_admit(seq)
@@ -304,8 +309,8 @@ class Scheduler:
             return
         manager = self.manager
         manager.join(seq)
-        seq.finish_tick = manager.tick + seq.output - seq.generated
-        heappush(self._finishing, (seq.finish_tick, seq.admission, seq))
+        finish_tick = manager.tick + seq.output - seq.generated
+        heappush(self._finishing, (finish_tick, seq.admission, seq))
         if self._knows_longest:
             heappush(self._longest, (manager.tick - seq.stored, seq.admission, seq))
 

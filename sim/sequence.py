@@ -14,7 +14,6 @@ class Sequence:
         "arrival_as",
         "cached",
         "chain",
-        "finish_tick",
         "generated",
         "held",
         "host_bytes",
@@ -50,7 +49,6 @@ class Sequence:
         self.stored = 0  # tokens whose KV is in the cache
         self.generated = 0
         self.joined_tick = -1  # when it began to decode; -1 while it prefills or waits
-        self.finish_tick = 0
         self.admission = -1  # running number of its latest admission
         self.held = 0  # the policy's own count (blocks, slots) for this sequence
         self.cached = 0  # prompt tokens found in the cache at the first admission

@@ -77,12 +77,11 @@ class Roofline:
     def linear(self, plan: StepPlan) -> tuple[int, int, int]:
         """(first, growth, valid) of the plan in attoseconds; see `StepCost`."""
         # Unpacking a plan takes a tenth of the time of asking for its fields by name.
-        _, max_steps, decodes, _, read_bytes, read_growth, _, chunks, *_ = plan
+        _, max_steps, decodes, _, read_bytes, read_growth, prefilled, chunks, *_ = plan
         byte_as = self._byte_as
-        tokens = samples = decodes
+        tokens, samples = decodes + prefilled, decodes
         first = self._overhead_as + read_bytes * byte_as
         for _, start, length, last in chunks:
-            tokens += length
             samples += last
             # Each token of a chunk attends to all before it and to itself.
             pairs = length * start + length * (length + 1) // 2

@@ -50,7 +50,7 @@ class KernelTable:
         rows = profile.rows
         points = {
             kernel: Line((row[2], row[4]) for row in rows[kernel])
-            for kernel in (*PER_LAYER, *PER_STEP, *PER_SEQUENCE)
+            for kernel in sorted(PER_LAYER | PER_STEP | PER_SEQUENCE)  # sums depend on the order
             if kernel in rows
         }
         self._per_layer = {k: line for k, line in points.items() if k in PER_LAYER}

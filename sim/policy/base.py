@@ -7,7 +7,7 @@ Decisions never depend on tensor values or on the clock.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sim.model.layers import LayerGroup
 from sim.sequence import Sequence
@@ -145,6 +145,17 @@ class Manager(ABC):
     def cached_bytes(self) -> int:
         """Of the free bytes, those whose contents a later request might still find and use."""
         return 0
+
+    def tally(self) -> tuple[int, ...]:
+        """Integers from which `uses` finds memory: kept for every event, so the fewer the better.
+
+        Memory and cached bytes themselves here; `Tallied` managers know how to say it in fewer.
+        """
+        return (*self.memory(), self.cached_bytes())
+
+    def uses(self, tally: tuple[Any, ...]) -> tuple[Any, ...]:
+        """`memory` and `cached_bytes` as they were at that tally, or at a whole column of each."""
+        return tally
 
     def reads(self) -> tuple[int, int]:
         """KV bytes the decoding batch's attention touches in this step, and the growth a step."""

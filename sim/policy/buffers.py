@@ -1,12 +1,13 @@
 """Contiguous buffers of unequal size, reserved whole at admission, in a real address space."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sim.policy.address import address_space
 from sim.policy.axes import Retained
-from sim.policy.base import Manager, Memory, Pool
+from sim.policy.base import Pool
 from sim.policy.preallocation import Preallocation
 from sim.policy.saturating_manager import Saturating
+from sim.policy.tallied import Tallied
 from sim.sequence import Sequence
 from workloads.errors import InputError
 
@@ -29,7 +30,7 @@ def buffers(pool: Pool, policy: Preallocation, slots: int, retained: Retained) -
     return manager
 
 
-class Contiguous(Manager):
+class Contiguous(Tallied):
     """Sequences that hold one contiguous buffer each. A unit is a token, or a page with landmark.
 
     `external` are the holes too small for the buffer that was admitted last, what the allocator's
@@ -89,20 +90,18 @@ class Contiguous(Manager):
         super().release(seq)
         self.give_back(self.take_back(seq.index))
 
-    def memory(self) -> Memory:
-        pool, page = self.pool, self.retained.page
-        live = self.live_tokens()
-        unused = self.slots - self.final + self.taken * page - self.slots
-        held = self.taken + self.copying
-        free = self._served * self.unit_bytes
-        return Memory(
-            live=live * pool.payload_bytes,
-            reserved=(self.final - live) * pool.token_bytes,
-            internal=unused * pool.token_bytes + self.copying * self.unit_bytes,
-            external=pool.capacity_bytes - held * self.unit_bytes - free,
-            metadata=live * pool.side_bytes + self.taken * self.retained.landmark_bytes,
-            free=free,
-        )
+    def tally(self) -> tuple[int, ...]:
+        """Live tokens, those that there will be, and units: taken, copied from, free and usable."""
+        return self.live_tokens(), self.final, self.taken, self.copying, self._served
+
+    def uses(self, tally: tuple[Any, ...]) -> tuple[Any, ...]:
+        tokens, final, taken, copying, served = tally
+        pool, unit = self.pool, self.unit_bytes
+        reserved = (final - tokens) * pool.token_bytes
+        internal = (taken * self.retained.page - final) * pool.token_bytes + copying * unit
+        external = pool.capacity_bytes - (taken + copying + served) * unit
+        metadata = tokens * pool.side_bytes + taken * self.retained.landmark_bytes
+        return tokens * pool.payload_bytes, reserved, internal, external, metadata, served * unit, 0
 
     def check_integrity(self) -> None:
         super().check_integrity()

@@ -1,11 +1,13 @@
 """Paging for models whose layers keep different tokens: per-group blocks, or one page for all."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from sim.model.layers import LayerGroup
-from sim.policy.base import Manager, Memory, Pool, Stored, group_bytes
+from sim.policy.base import Manager, Pool, Stored, group_bytes
 from sim.policy.paging import Pages
 from sim.policy.saturating import SaturatingSum
+from sim.policy.tallied import Tallied
 from sim.sequence import Sequence
 from workloads.errors import InputError
 
@@ -19,7 +21,7 @@ def grouped_pages(pool: Pool, layers: str, block_size: int, watermark: float) ->
     return GroupedPages(pool, block_size, watermark)
 
 
-class Windowed(Manager):
+class Windowed(Tallied):
     """Mixed into a paged manager: live tokens and reads of each group of layers, in bulk.
 
     Chunked-local layers are taken for windows of a chunk's length, which they reach at its end.
@@ -110,11 +112,14 @@ class UnifiedPages(Windowed, Pages):
         super().__init__(pool, block_size, watermark)
         self.count_groups(pool)
 
-    def memory(self) -> Memory:
-        plain = super().memory()
-        live, side = self.live_bytes()
-        dead = plain.live + plain.metadata - live - side
-        return plain._replace(live=live, metadata=side, internal=plain.internal + dead)
+    def tally(self) -> tuple[int, ...]:
+        return (*self.live_bytes(), *super().tally())
+
+    def uses(self, tally: tuple[Any, ...]) -> tuple[Any, ...]:
+        live, side, *counts = tally
+        whole, _, internal, remainder, metadata, *rest = super().uses(tuple(counts))
+        dead = whole + metadata - live - side
+        return live, 0, internal + dead, remainder, side, *rest
 
 
 @dataclass(slots=True)
@@ -271,17 +276,16 @@ class GroupedPages(Windowed):
     def pieces(self) -> tuple[int, int]:
         return self.blocks, self.page_bytes
 
-    def memory(self) -> Memory:
-        live, side = self.live_bytes()
-        held = (self.blocks - self.free) * self.page_bytes
-        return Memory(
-            live=live,
-            reserved=0,
-            internal=held - live - side,
-            external=self.pool.capacity_bytes - self.blocks * self.page_bytes,
-            metadata=side,
-            free=self.free * self.page_bytes,
-        )
+    def tally(self) -> tuple[int, ...]:
+        """Live bytes, of payload and of side data, and free blocks."""
+        return *self.live_bytes(), self.free
+
+    def uses(self, tally: tuple[Any, ...]) -> tuple[Any, ...]:
+        live, side, free = tally
+        page = self.page_bytes
+        internal = (self.blocks - free) * page - live - side
+        remainder = self.pool.capacity_bytes - self.blocks * page
+        return live, 0, internal, remainder, side, free * page, 0
 
     def check_integrity(self) -> None:
         super().check_integrity()

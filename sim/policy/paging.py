@@ -1,17 +1,14 @@
 """Paging: fixed blocks on demand from one free pool (PagedAttention, Kwon et al., SOSP'23)."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
-from sim.plan import from_fields
 from sim.policy.axes import Placement, Retained
-from sim.policy.base import Manager, Memory, Pool
+from sim.policy.base import Manager, Pool
 from sim.policy.periodic import Periodic, Ring
 from sim.policy.saturating_manager import Saturating
 from sim.sequence import Sequence
 from workloads.errors import InputError
-
-make_memory = from_fields(Memory)
 
 
 @dataclass(frozen=True)
@@ -85,10 +82,6 @@ class Pages(Periodic):
                 f"but the KV budget is {pool.capacity_bytes}; expected a smaller block_size"
             )
         super().__init__(pool, block_size, self.blocks, int(self.blocks * watermark))
-        # asked for in every event, so kept at hand
-        self.token_bytes, self.side_bytes = pool.token_bytes, pool.side_bytes
-        self._paged_bytes = self.blocks * self.block_bytes
-        self._remainder_bytes = pool.capacity_bytes - self._paged_bytes  # less than a block
 
     def longest(self) -> int:
         return self.blocks * self.block_size
@@ -98,9 +91,10 @@ class Pages(Periodic):
 
     def extend(self, seq: Sequence, tokens: int) -> None:
         # here and below the base's few lines are written out: this is every run's hot path
+        size = self.block_size
         seq.stored = stored = seq.stored + tokens
         self.prefilled += tokens
-        need = self.units_for(stored)
+        need = -(-stored // size) if stored < self.fills_below else self.units_for(stored)
         self.free -= need - seq.held
         seq.held = need
 
@@ -145,16 +139,18 @@ class Pages(Periodic):
         return need + sum(self._residues[low:]) if low < 0 else need
 
     def rest(self, seq: Sequence) -> None:
-        stored, joined = seq.stored, seq.joined_tick
+        stored, joined, size = seq.stored, seq.joined_tick, self.block_size
         seq.stored = grown = stored + self.tick - joined
         seq.joined_tick = -1
         self.decoding -= 1
         self.context -= grown
         self.prefilled += grown
         if grown < self.fills_below:
-            self._residues[(stored - joined) % self.block_size] -= 1
+            self._residues[(stored - joined) % size] -= 1
             self.filling -= 1
-        seq.held = self.units_for(grown)
+            seq.held = -(-grown // size)
+        else:
+            seq.held = self.units_for(grown)
 
     def pieces(self) -> tuple[int, int]:
         return self.blocks, self.block_bytes
@@ -162,18 +158,19 @@ class Pages(Periodic):
     def transfer_bytes(self, tokens: int) -> int:
         return -(-tokens // self.block_size) * self.block_bytes  # blocks move whole
 
-    def memory(self) -> Memory:
-        return self._memory(self.live_tokens())
+    def tally(self) -> tuple[int, ...]:
+        """Live tokens, free blocks, and those of them with contents."""
+        return self.live_tokens(), self.free, 0
 
-    def _memory(self, tokens: int) -> Memory:
-        """KV of so many tokens is in the used blocks."""
-        free = self.free * self.block_bytes
-        metadata = tokens * self.side_bytes
-        live = tokens * self.token_bytes - metadata
-        if self.landmark_bytes:
-            metadata += (self.blocks - self.free) * self.landmark_bytes
-        internal = self._paged_bytes - free - live - metadata
-        return make_memory((live, 0, internal, self._remainder_bytes, metadata, free))
+    def uses(self, tally: tuple[Any, ...]) -> tuple[Any, ...]:
+        tokens, free, cached = tally
+        pool, size = self.pool, self.block_bytes
+        live = tokens * pool.payload_bytes
+        used = self.blocks - free
+        metadata = tokens * pool.side_bytes + used * self.landmark_bytes
+        internal = used * size - live - metadata
+        remainder = pool.capacity_bytes - self.blocks * size  # less than a block
+        return live, 0, internal, remainder, metadata, free * size, cached * size
 
 
 class SelectPages(Saturating, Pages):

@@ -4,12 +4,13 @@ from abc import abstractmethod
 from sys import maxsize
 
 from sim.policy.axes import Retained
-from sim.policy.base import Manager, Pool
+from sim.policy.base import Pool
 from sim.policy.saturating_manager import Saturating
+from sim.policy.tallied import Tallied
 from sim.sequence import Sequence
 
 
-class Periodic(Manager):
+class Periodic(Tallied):
     """Units (blocks, pages) whose need repeats every `period` tokens.
 
     A decoding sequence of length L needs units in the step that writes token L + 1 depending on
@@ -68,7 +69,9 @@ class Periodic(Manager):
         seq.held = self.units_for(seq.stored)
 
     def release(self, seq: Sequence) -> None:
-        super().release(seq)
+        if seq.joined_tick >= 0:
+            self.rest(seq)
+        self.prefilled -= seq.stored
         self.free += seq.held
         seq.held = 0
 

@@ -1,11 +1,12 @@
 """Contiguous preallocation: every request gets one buffer at admission, for its whole life."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from sim.policy.axes import Placement, Retained
-from sim.policy.base import Manager, Memory, Pool
+from sim.policy.base import Manager, Pool
 from sim.policy.saturating_manager import Saturating
+from sim.policy.tallied import Tallied
 from sim.sequence import Sequence
 from workloads.errors import InputError
 
@@ -40,7 +41,7 @@ class Preallocation(Placement):
         return buffers(pool, self, slots, retained)
 
 
-class Slabs(Manager):
+class Slabs(Tallied):
     """Equal buffers of `slots` tokens; admission takes one, growth takes nothing more.
 
     First fit packs equal buffers without holes, so counting them is exact.
@@ -78,18 +79,19 @@ class Slabs(Manager):
         self.taken -= 1
         self.final -= min(seq.final, self.slots)
 
-    def memory(self) -> Memory:
-        pool = self.pool
-        token, live = pool.token_bytes, self.live_tokens()
-        unused = (self.taken * self.slots - self.final) * token
-        return Memory(
-            live=live * pool.payload_bytes,
-            reserved=(self.final - live) * token,
-            internal=unused + self.taken * self.padding_bytes,
-            external=pool.capacity_bytes - self.total * self.buffer_bytes,  # no buffer fits in it
-            metadata=live * pool.side_bytes + self.taken * self.landmark_bytes,
-            free=(self.total - self.taken) * self.buffer_bytes,
-        )
+    def tally(self) -> tuple[int, int, int]:
+        """Live tokens, those that there will be, and buffers taken."""
+        return self.live_tokens(), self.final, self.taken
+
+    def uses(self, tally: tuple[Any, ...]) -> tuple[Any, ...]:
+        tokens, final, taken = tally
+        pool, token = self.pool, self.pool.token_bytes
+        reserved = (final - tokens) * token
+        internal = (taken * self.slots - final) * token + taken * self.padding_bytes
+        remainder = pool.capacity_bytes - self.total * self.buffer_bytes  # no buffer fits in it
+        metadata = tokens * pool.side_bytes + taken * self.landmark_bytes
+        free = (self.total - taken) * self.buffer_bytes
+        return tokens * pool.payload_bytes, reserved, internal, remainder, metadata, free, 0
 
     def check_integrity(self) -> None:
         super().check_integrity()

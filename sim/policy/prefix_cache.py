@@ -76,8 +76,9 @@ class PrefixCache:
             hold.inside += blocks
         return hold
 
-    def publish(self, hold: Hold, full: int) -> None:
-        """The sequence's first `full` blocks are complete: name those that are new."""
+    def publish(self, hold: Hold, full: int) -> int:
+        """The sequence's first `full` blocks are complete: name those that are new, and count."""
+        named = 0
         while hold._done < full:
             key, length = hold._chain[hold._run]
             first = hold._done - hold._start
@@ -89,9 +90,11 @@ class PrefixCache:
                 hold.pinned.append(run)
             if run is not None and run.blocks == first:
                 run.blocks = last
-                self.pinned_blocks += last - first
-                hold.inside += last - first
+                named += last - first
             self._move(hold, hold._start + last)
+        hold.inside += named
+        self.pinned_blocks += named
+        return named
 
     @staticmethod
     def _move(hold: Hold, done: int) -> None:

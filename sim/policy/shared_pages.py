@@ -4,7 +4,7 @@ from sys import maxsize
 
 from sim.policy.base import Pool
 from sim.policy.paging import Pages
-from sim.policy.prefix_cache import Hold, PrefixCache
+from sim.policy.prefix_cache import Hold, PrefixCache, Run
 from sim.sequence import Sequence
 
 
@@ -27,20 +27,18 @@ class SharedPages(Pages):
     def can_admit(self, seq: Sequence) -> bool:
         need = -(-seq.target // self.block_size)
         keep = self.kept_back if self.free < self.blocks else 0
-        for run, blocks in self.cache.match(self._chain(seq), self._most(seq)):
+        for run, blocks in self._match(seq):
             if run.refs:  # the others are free, so that taking them counts like taking any
                 need -= blocks
         return need <= self.free - keep
 
     def found(self, seq: Sequence) -> int:
-        matched = self.cache.match(self._chain(seq), self._most(seq))
-        return sum([blocks for _, blocks in matched]) * self.block_size
+        return sum([blocks for _, blocks in self._match(seq)]) * self.block_size
 
     def admit(self, seq: Sequence) -> None:
-        chain = self._chain(seq)
-        found = self.cache.match(chain, self._most(seq))
+        found = self._match(seq)
         self.free -= sum([blocks for run, blocks in found if not run.refs])
-        hold = self._holds[seq.index] = self.cache.pin(chain, found)
+        hold = self._holds[seq.index] = self.cache.pin(seq.chain or (), found)
         self._inside += hold.inside
         seq.held = hold.inside
         seq.stored = hold.inside * self.block_size
@@ -48,7 +46,8 @@ class SharedPages(Pages):
 
     def extend(self, seq: Sequence, tokens: int) -> None:
         super().extend(seq, tokens)
-        self._publish(self._holds[seq.index], seq.stored)
+        full = seq.stored // self.block_size
+        self._inside += self.cache.publish(self._holds[seq.index], full)
         self._reuse()
 
     def grow(self, steps: int) -> None:
@@ -58,30 +57,22 @@ class SharedPages(Pages):
     def release(self, seq: Sequence) -> None:
         super().release(seq)
         hold = self._holds.pop(seq.index)
-        self._publish(hold, seq.stored)
         self._inside -= hold.inside
+        self.cache.publish(hold, seq.stored // self.block_size)
         self.free += self.cache.unpin(hold) - hold.inside
 
     def live_tokens(self) -> int:
         twice = self._inside - self.cache.pinned_blocks  # times a block is held beyond the first
         return super().live_tokens() - twice * self.block_size
 
-    def cached_bytes(self) -> int:
-        return self.cache.idle_blocks * self.block_bytes
+    def tally(self) -> tuple[int, ...]:
+        return self.live_tokens(), self.free, self.cache.idle_blocks
 
-    def _chain(self, seq: Sequence) -> list[tuple[int, int]]:
+    def _match(self, seq: Sequence) -> list[tuple[Run, int]]:
+        """Blocks to be found: the last token must be computed, for it gives the next one."""
         if seq.chain is None:
             seq.chain = chain(seq, self.block_size)
-        return seq.chain
-
-    def _most(self, seq: Sequence) -> int:
-        """Blocks that may be found: the last token must be computed, for it gives the next one."""
-        return (seq.target - 1) // self.block_size
-
-    def _publish(self, hold: Hold, stored: int) -> None:
-        before = hold.inside
-        self.cache.publish(hold, stored // self.block_size)
-        self._inside += hold.inside - before
+        return self.cache.match(seq.chain, (seq.target - 1) // self.block_size)
 
     def _reuse(self) -> None:
         """Blocks were taken: where they had contents, those are forgotten."""

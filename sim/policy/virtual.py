@@ -3,9 +3,10 @@
 from collections import Counter
 from dataclasses import dataclass
 from math import gcd
+from typing import Any
 
 from sim.policy.axes import Placement, Retained
-from sim.policy.base import Manager, Memory, Pool
+from sim.policy.base import Manager, Pool
 from sim.policy.periodic import Periodic, Ring
 from workloads.errors import InputError
 
@@ -89,17 +90,17 @@ class VirtualPages(Periodic):
     def pieces(self) -> tuple[int, int]:
         return self.units, self.page_bytes
 
-    def memory(self) -> Memory:
-        pool = self.pool
-        live, used = self.live_tokens(), self.units - self.free
-        return Memory(
-            live=live * pool.payload_bytes,
-            reserved=0,
-            internal=used * self.page_bytes - live * pool.token_bytes,
-            external=pool.capacity_bytes - self.units * self.page_bytes,
-            metadata=live * pool.side_bytes,
-            free=self.free * self.page_bytes,
-        )
+    def tally(self) -> tuple[int, int]:
+        """Live tokens and free pages."""
+        return self.live_tokens(), self.free
+
+    def uses(self, tally: tuple[Any, ...]) -> tuple[Any, ...]:
+        tokens, free = tally
+        pool, page = self.pool, self.page_bytes
+        internal = (self.units - free) * page - tokens * pool.token_bytes
+        remainder = pool.capacity_bytes - self.units * page  # less than a page
+        live, side = tokens * pool.payload_bytes, tokens * pool.side_bytes
+        return live, 0, internal, remainder, side, free * page, 0
 
 
 class VirtualRings(Ring, VirtualPages):

@@ -5,6 +5,7 @@ A class that inherits `Contract` and names a `spec` inherits all of them.
 
 from copy import deepcopy
 
+import numpy as np
 import pytest
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
@@ -209,10 +210,19 @@ class Contract(RuleBasedStateMachine):
         if groups := manager.live_by_group():
             assert sum(payload for payload, _ in groups) == memory.live
             assert sum(side for _, side in groups) <= memory.metadata  # landmarks come beside
+        assert manager.uses(manager.tally()) == (*memory, manager.cached_bytes())
+
+    def _tallies_by_column(self) -> None:
+        """Whole columns of tallies turn into what each of them does."""
+        tally = self.manager.tally()
+        columns = tuple(np.array([0, count, count]) for count in tally)
+        for one, column in zip(self.manager.uses(tally), self.manager.uses(columns), strict=True):
+            assert np.broadcast_to(column, 3)[1:].tolist() == [one, one]
 
     def teardown(self) -> None:
         """When all have left, everything is free again."""
         if hasattr(self, "manager"):
+            self._tallies_by_column()
             for seq in self.prefilling + self.decoding + self.resting:
                 self.manager.release(seq)
             self.manager.check_integrity()
