@@ -28,7 +28,7 @@ class Executor:
     """The tensors of one setup, allocated once; `fresh` starts a run over them."""
 
     def __init__(self, setup: Setup, machine: Machine, llama: Llama) -> None:
-        self._setup, self._machine, self._llama = setup, machine, llama
+        self.setup, self._machine, self._llama = setup, machine, llama
         manager = setup.policy.manager(setup.pool)
         table = table_for(manager, sinks_of(setup.policy))
         token_bytes = manager.pool.token_bytes
@@ -38,7 +38,7 @@ class Executor:
 
     def fresh(self) -> Assembled:
         """A scheduler with nothing in it, and a device whose table follows it."""
-        setup = self._setup
+        setup = self.setup
         manager = setup.policy.manager(setup.pool)
         table = table_for(manager, sinks_of(setup.policy))
         dtype = DTYPES[setup.model.dtype_bytes]

@@ -129,9 +129,9 @@ def validate(
     device
         "cpu" or "cuda".
     cost
-        A cost table of `kvtwin calibrate`. Without it each policy is measured before it is run.
+        A cost table of `kvtwin calibrate`. Without it each round measures its own; see docs.
     repeats
-        Runs of each kind; medians are judged, and their spread is shown.
+        Rounds, each of a free run and a replay; the median of their errors is judged.
     first
         Take only so many requests of the trace.
     request_rate
@@ -157,7 +157,6 @@ def validate(
     from dataclasses import replace
 
     from executor.assemble import random_llama
-    from executor.calibrate import calibrate as measure
     from executor.machine import open_machine
     from executor.validate import validate as compare
     from sim.cost.steps_table import read_table
@@ -191,9 +190,6 @@ def validate(
         folders = []
         done: list[Validation] = []
         for setup in setups:
-            # Measured just before it is used: what changes with the hour is then the same for both.
-            costs = table or measure([setup], machine, llama)
-            setup = replace(setup, cost_table=costs, device=costs.device())
             if setup.ledger.kv.name != "auto":
                 setup = replace(setup, label=f"{setup.label} {setup.ledger.kv.name}")
             outcome = compare(setup, machine, llama, repeats)

@@ -40,7 +40,6 @@ class Plan:
     requests: int
     request_rate: float
     repeats: int
-    rounds: int
     decode: tuple[tuple[int, int, int, int, int, int], ...]  # batch, context, heads, kv, dim, page
     prefill: tuple[tuple[int, int, int, int, int, int], ...]  # tokens, past, heads, kv, dim, page
 
@@ -62,7 +61,6 @@ GPU = Plan(
     requests=40,
     request_rate=8.0,
     repeats=1,
-    rounds=1,
     decode=(
         (64, 4096, 32, 8, 128, 16),
         (64, 4096, 32, 8, 128, 128),
@@ -84,7 +82,6 @@ REHEARSAL = Plan(
     requests=3,
     request_rate=4.0,
     repeats=1,
-    rounds=1,
     decode=((8, 1024, 8, 2, 64, 16), (8, 1024, 8, 2, 64, 0)),
     prefill=((256, 256, 8, 2, 64, 16),),
 )
@@ -169,7 +166,6 @@ class Phases:
     def validation(self) -> dict[str, Any]:
         """Calibrate and validate each policy of each model; a cost table each is written beside."""
         from executor.assemble import host_device, random_llama
-        from executor.calibrate import calibrate
         from executor.validate import validate
         from sim.run_folder import folder_name
         from sim.simulation import prepare
@@ -201,11 +197,11 @@ class Phases:
                 if not self._in_time():
                     break
                 # One at a time: the KV caches of all policies don't fit together.
-                table = calibrate([setup], machine, llama, plan.rounds)
+                outcome = validate(setup, machine, llama, plan.repeats)
+                table = outcome.predicted.setup.cost_table
+                assert table is not None
                 self._write(f"cost-{model}-{folder_name(setup.label)}", table.model_dump())
-                costed = replace(setup, cost_table=table, device=table.device())
-                rows = validate(costed, machine, llama, plan.repeats).rows
-                judged += [{"model": model, **asdict(row)} for row in rows]
+                judged += [{"model": model, **asdict(row)} for row in outcome.rows]
         self._failed |= any(row["passed"] is False for row in judged)
         return {"rows": judged}
 
