@@ -24,7 +24,7 @@ import torch
 from executor.assemble import Executor
 from executor.cache.contiguous import Contiguous
 from executor.cache.ring import Ring
-from executor.cache.table import Table, sinks_of, table_for
+from executor.cache.table import Table
 from executor.machine import Machine, measure_hardware
 from executor.model import Llama
 from executor.torch_device import TorchDevice
@@ -90,8 +90,10 @@ class Calibration:
             points["dense", 0, n, 0] = _Point(bare, chunk_work(n, 0))
         unsampled = Work((), (Chunk(0, 0, self._tokens[-1], False),), ())
         points["samples", 0, 0, 0] = _Point(bare, unsampled)
+        self._rings: list[Ring | None] = []
         for i, executor in enumerate(executors):
-            device = executor.fresh().device
+            device = executor.bench()
+            self._rings.append(device.table.ring)
             for kind, x, y, work in section_works(executor.setup, device.table, self._batches):
                 points[kind, i, x, y] = _Point(device, work)
         self._points = points
@@ -156,11 +158,14 @@ class Calibration:
             model=ModelKey(
                 name=model.name, parameters=model.parameters, dtype_bytes=model.dtype_bytes
             ),
-            method=f"median of {len(rounds)} rounds of means over 20 ms, each after a step to warm up",
+            method=f"median of {len(rounds)} rounds of means over 20 ms, a step to warm up before",
             elapsed_s=sum(one.elapsed_s for one in rounds),
             dense=_line(dense),
             sampling=_line(sampling),
-            sections=tuple(_section(i, setup, times) for i, setup in enumerate(self._setups)),
+            sections=tuple(
+                _section(i, setup, ring, times)
+                for i, (setup, ring) in enumerate(zip(self._setups, self._rings, strict=True))
+            ),
         )
 
 
@@ -178,8 +183,8 @@ def section_works(
     setup: Setup, table: Table, batches: Sequence[int]
 ) -> Iterator[tuple[str, int, int, Work]]:
     """Decode steps by batch and context, prefill steps by length and past, as far as they fit."""
-    limits, kept = setup.limits, kept_tokens(table)
-    longest = limits.max_model_len if kept is None else min(kept, limits.max_model_len)
+    limits = setup.limits
+    longest = table.kept_tokens(limits.max_model_len)
     for batch in batches:
         for context in knots(CONTEXTS, longest):
             if fits(table, decode_work(batch, context)):
@@ -206,11 +211,6 @@ def decode_work(batch: int, context: int) -> Work:
     return Work((), (), tuple(Decode(request, context) for request in range(batch)))
 
 
-def kept_tokens(table: Table) -> int | None:
-    """The most tokens that a sequence keeps; None: all."""
-    return table.unit_slots if isinstance(table, Ring) else None
-
-
 def fits(table: Table, work: Work) -> bool:
     """Whether an empty pool has room for the step."""
     lengths = [length for _, length in work.decodes]
@@ -223,7 +223,7 @@ def _line(values: dict[int, float]) -> Line:
     return Line(knots=tuple(ordered), seconds=tuple(values[n] for n in ordered))
 
 
-def _section(i: int, setup: Setup, times: dict[Key, float]) -> Section:
+def _section(i: int, setup: Setup, ring: Ring | None, times: dict[Key, float]) -> Section:
     lines: dict[tuple[str, int], dict[int, float]] = {}
     for (kind, section, x, y), value in times.items():
         if section == i and kind in ("decode", "prefill"):
@@ -233,7 +233,7 @@ def _section(i: int, setup: Setup, times: dict[Key, float]) -> Section:
         policy=setup.label,
         kv_dtype=setup.ledger.kv.name,
         token_bytes=manager.pool.token_bytes,
-        kept_tokens=kept_tokens(table_for(manager, sinks_of(setup.policy))),
+        kept_tokens=None if ring is None else ring.slots,
         decode=tuple(
             DecodeLine(batch=batch, context=tuple(line), seconds=tuple(line.values()))
             for (kind, batch), line in lines.items()

@@ -20,7 +20,8 @@ HEADS, KV_HEADS, HEAD_DIM = 6, 2, 64
 
 TABLES: dict[str, Callable[[], Table]] = {
     "contiguous": lambda: Contiguous(3, 64),
-    "ring, wraps": lambda: Ring(3, 18, 2),
+    "ring, wraps": lambda: Contiguous(3, 18, Ring(18, 2)),
+    "paged ring, wraps": lambda: Paged(15, 4, Ring(18, 2)),
     "paged, 16": lambda: Paged(12, 16),
     "paged, 1": lambda: Paged(160, 1),
 }
@@ -84,8 +85,8 @@ def largest_error(check: Check, device: str, triton: bool) -> float:
     else:
         ours = TorchAttention(table, [pool], torch.float16)
     plain = PlainAttention()
-    if isinstance(table, Ring):
-        plain = PlainAttention(table.window, table.sinks)
+    if table.ring:
+        plain = PlainAttention(table.ring.window, table.ring.sinks)
     generator = torch.Generator().manual_seed(0)
     worst = 0.0
     for work in script():

@@ -2,9 +2,9 @@
 
 A machine's speed changes within seconds, by tens of percent where others use it too, so prediction
 and measurement must see the same machine. Each round therefore is a pair: while a run is measured
-it is stopped every quarter of a second, and synthetic steps (never the trace's) are timed for three
-times as long; they predict what ran between them. Judged is the median over rounds of each round's own
-signed error. Costs given in a file predict all rounds alike, and nothing is stopped.
+it is stopped after every quarter of a second, and for three times as long synthetic steps (never
+the trace's) are timed; they predict what ran between them. Judged is the median over rounds of each
+round's own signed error. Costs given in a file predict all rounds alike, and nothing is stopped.
 """
 
 from collections.abc import Iterator, Sequence
@@ -112,7 +112,7 @@ class CheckedDevice:
         took = self._device.run(plan, work)
         table = self._device.table
         table.check(self._manager)
-        self.held_bytes.append(table.held_slots * self._manager.pool.token_bytes)
+        self.held_bytes.append(table.held_bytes(self._manager.pool.token_bytes))
         return took
 
 

@@ -69,6 +69,10 @@ class SharedPages(Pages):
     def cached_bytes(self) -> int:
         return self.cache.idle_blocks * self.block_bytes
 
+    def names(self, request: int) -> list[tuple[int, int]]:
+        """What the blocks of a request that was admitted are called; see `chain`."""
+        return list(self._holds[request].chain)
+
     def _chain(self, seq: Sequence) -> list[tuple[int, int]]:
         if seq.chain is None:
             seq.chain = chain(seq, self.block_size)
