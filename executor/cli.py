@@ -123,7 +123,8 @@ def validate(
     model
         A preset or the path of a Hugging Face config.json. Weights are random.
     output
-        Folder for run folders (simulated and measured), validation.json and report.html.
+        Folder for run folders (simulated and measured), the plan logs that were replayed (JSON
+        lines, described in executor/plan_log.py), validation.json and report.html.
     policy
         A policy to validate; may be repeated. Default: preallocation, sliding_window, paging.
     device
@@ -154,10 +155,9 @@ def validate(
     require_torch()
     if repeats < 1:
         raise InputError(f"--repeats {repeats}: expected at least 1")
-    from dataclasses import replace
-
     from executor.assemble import random_llama
     from executor.machine import open_machine
+    from executor.plan_log import write_log
     from executor.validate import validate as compare
     from sim.cost.steps_table import read_table
     from sim.run_folder import VALIDATION_FILE, folder_name, replaced_folder, write_run
@@ -190,12 +190,12 @@ def validate(
         folders = []
         done: list[Validation] = []
         for setup in setups:
-            if setup.ledger.kv.name != "auto":
-                setup = replace(setup, label=f"{setup.label} {setup.ledger.kv.name}")
             outcome = compare(setup, machine, llama, repeats)
             done.append(outcome)
+            name = folder_name(outcome.predicted.setup.label)
+            write_log(outcome.plans, staged / f"{name}-plans.jsonl")
             for run in (outcome.predicted, outcome.measured):
-                folder = staged / f"{folder_name(setup.label)}-{run.kind}"
+                folder = staged / f"{name}-{run.kind}"
                 folder.mkdir()
                 write_run(run, folder, command)
                 folders.append(folder)

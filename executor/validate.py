@@ -46,6 +46,7 @@ class Validation:
     predicted: Run
     measured: Run
     rows: tuple[Judged, ...]
+    plans: tuple[Logged, ...]  # the log that all replays followed
 
     @property
     def passed(self) -> bool:
@@ -124,6 +125,8 @@ def validate(setup: Setup, machine: Machine, llama: Llama, repeats: int) -> Vali
     """
     executor = Executor(setup, machine, llama)
     costs = Costs(setup, machine, llama)
+    if setup.ledger.kv.name != "auto":
+        setup = replace(setup, label=f"{setup.label} {setup.ledger.kv.name}")
     foreseen, log = predict(costed(setup, costs.table()))
     steps = list(expand(log))
     checked = in_lockstep(setup, executor.fresh(), steps, costs)  # which also warms up every shape
@@ -149,7 +152,7 @@ def validate(setup: Setup, machine: Machine, llama: Llama, repeats: int) -> Vali
     ]
     pairs.sort(key=lambda pair: pair.measured["output_throughput"] or 0.0)
     shown = pairs[len(pairs) // 2]
-    return Validation(shown.predicted, shown.measured, tuple(rows))
+    return Validation(shown.predicted, shown.measured, tuple(rows), tuple(log))
 
 
 def costed(setup: Setup, table: CostTable) -> Setup:
