@@ -16,10 +16,7 @@ from sim.policy.shared_pages import SharedPages
 from sim.policy.sliding_window import SlidingWindow
 from workloads.errors import InputError
 
-REFUSED = (
-    "virtual, paging:layers=unified or capped, top_k:mode=evict, top_k without paging of its own "
-    "page size"
-)
+REFUSED = "virtual, layers=unified|capped, top_k mode=evict or off paging blocks of its page size"
 """Policies that are simulated and not executed."""
 
 

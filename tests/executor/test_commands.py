@@ -155,8 +155,9 @@ def test_without_torch_it_says_what_to_install(folder: Path) -> None:
 def test_doctor_checks_what_runs_here(folder: Path) -> None:
     done = kvtwin("doctor", folder, COLUMNS="200")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("attention in torch: ") == 6
+    assert done.stdout.count("attention in torch: ") == 7
     assert "FAILS" not in done.stdout
+    assert "policies that are simulated alone" in done.stdout
 
 
 def test_gpu_script_rehearses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -111,7 +111,6 @@ def test_layouts_give_equal_outputs(policy: str) -> None:
 
 def test_selected_pages() -> None:
     """All pages selected is full attention; few are not."""
-    pytest.importorskip("triton")
     expected = outputs(setup("preallocation")).logits
     every = outputs(setup("paging:block_size=8+top_k:k=128,page=8")).logits
     few = outputs(setup("paging:block_size=8+top_k:k=16,page=8")).logits
