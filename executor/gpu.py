@@ -250,7 +250,12 @@ class Phases:
                 self._write(f"cost-{model}-{folder_name(setup.label)}", table.model_dump())
                 memory.append({"model": model, "policy": setup.label, **allocator_state()})
                 judged += [{"model": model, **asdict(row)} for row in outcome.rows]
-        self._failed |= any(row["passed"] is False for row in judged)
+        self._failed |= any(
+            row["passed"] is False
+            for row in judged
+            # A rehearsal's few steps on a busy CPU have no times to judge, but bytes are bytes.
+            if plan.kind == "cuda" or row["tolerance_percent"] == 0
+        )
         return {"rows": judged, "memory": memory}
 
     def _setups(self, model: str) -> "list[Setup]":

@@ -172,7 +172,7 @@ def test_gpu_script_rehearses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         step_batches=(1,),
     )
     monkeypatch.setattr(gpu, "REHEARSAL", small)
-    assert gpu.main(["--rehearse", "-o", str(tmp_path)]) in (0, 1)
+    assert gpu.main(["--rehearse", "-o", str(tmp_path)]) == 0
     written = {file.stem for file in tmp_path.glob("*.json")}
     cost = "cost-llama-small-preallocation"
     phases = {"tests", "ceilings", "checks", "attention", "steps", "validation"}
