@@ -11,8 +11,9 @@ from executor.assemble import attention_for
 from executor.cache.contiguous import Contiguous
 from executor.cache.paged import Paged
 from executor.cache.table import Table
+from executor.cache.tensors import fill
 from executor.calibrate import chunk_work, decode_work
-from executor.kernels.pool import KVPool, Storage, allocate
+from executor.kernels.pool import Storage, allocate
 from executor.machine import Machine
 from executor.peers import Call, flashinfer, sdpa
 from executor.work import Work
@@ -70,7 +71,7 @@ def bench(shape: Shape, machine: Machine, dtype: torch.dtype, hardware: Hardware
         dtype=dtype,
         device=machine.device,
     )
-    _fill(pool)
+    fill(pool)
     attention = attention_for(machine, table, [pool], dtype)
     attention.begin(work)
     q = torch.randn(work.tokens, shape.heads, shape.head_dim, device=machine.device, dtype=dtype)
@@ -136,13 +137,3 @@ def cold_times(machine: Machine, call: Callable[[], object]) -> list[float]:
         torch.cuda.synchronize()
         times.append(start.elapsed_time(end) / 1e3)
     return times
-
-
-def _fill(pool: KVPool) -> None:
-    for codes in (pool.k, pool.v):
-        if codes.is_floating_point():
-            codes.normal_()
-        else:
-            codes.random_(0, 127)
-    if pool.side is not None:
-        pool.side.fill_(0.01)

@@ -59,15 +59,9 @@ class CacheTensors:
         self.marks = [allocate_landmarks(pool) for pool in self.pools if table.landmark_bytes]
 
     def fill(self) -> None:
-        """Write numbers as a model would, so that no measurement reads NaN or denormals."""
+        """See `fill`."""
         for pool in self.pools:
-            for codes in (pool.k, pool.v):
-                if codes.is_floating_point():
-                    codes.normal_()
-                else:
-                    codes.random_(0, 127)
-            if pool.side is not None:
-                pool.side.fill_(0.01)
+            fill(pool)
         for marks in self.marks:
             marks.normal_()
 
@@ -75,6 +69,17 @@ class CacheTensors:
     def nbytes(self) -> int:
         """Bytes of all tensors, scales and landmarks included: what the allocator was asked for."""
         return sum(pool.nbytes for pool in self.pools) + sum(marks.nbytes for marks in self.marks)
+
+
+def fill(pool: KVPool) -> None:
+    """Write numbers as a model would, so that no measurement reads NaN or denormals."""
+    for codes in (pool.k, pool.v):
+        if codes.is_floating_point():
+            codes.normal_()
+        else:
+            codes.random_(0, 127)
+    if pool.side is not None:
+        pool.side.fill_(0.01)
 
 
 def move(pools: Iterable[KVPool], moves: Iterable[Move]) -> None:

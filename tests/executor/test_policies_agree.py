@@ -10,7 +10,7 @@ from executor.driver import free_run
 from executor.machine import open_machine
 from executor.work import Work
 from sim.engine import serve
-from sim.hf_config import model_from_config
+from sim.model.hf_config import model_from_config
 from sim.plan import Chunk, StepPlan
 from sim.record import Recorder
 from sim.simulation import Setup, prepare
