@@ -1,11 +1,13 @@
 """A prepared run on real tensors: the scheduler that decides and the device that follows it."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 
 from executor.attention.torch_path import TorchAttention
-from executor.cache.table import Table, sinks_of, table_for
+from executor.cache.choice import table_for
+from executor.cache.table import Table
 from executor.cache.tensors import DTYPES, CacheTensors, predicted_bytes
 from executor.kernels.pool import KVPool
 from executor.machine import Machine
@@ -28,9 +30,9 @@ class Executor:
     """The tensors of one setup, allocated once; `fresh` starts a run over them."""
 
     def __init__(self, setup: Setup, machine: Machine, llama: Llama) -> None:
-        self._setup, self._machine, self._llama = setup, machine, llama
+        self.setup, self._machine, self._llama = setup, machine, llama
         manager = setup.policy.manager(setup.pool)
-        table = table_for(manager, sinks_of(setup.policy))
+        table = table_for(manager, setup.policy)
         token_bytes = manager.pool.token_bytes
         self.cache = CacheTensors(table, setup.model, token_bytes, machine.device)
         self.predicted_bytes = predicted_bytes(manager)
@@ -38,25 +40,37 @@ class Executor:
 
     def fresh(self) -> Assembled:
         """A scheduler with nothing in it, and a device whose table follows it."""
-        setup = self._setup
+        setup = self.setup
         manager = setup.policy.manager(setup.pool)
-        table = table_for(manager, sinks_of(setup.policy))
-        dtype = DTYPES[setup.model.dtype_bytes]
-        attention = attention_for(self._machine, table, self.cache.pools, dtype)
-        requests, clock = max(len(setup.trace), setup.limits.max_num_seqs), self._machine.clock
-        device = TorchDevice(self._llama, table, attention, requests, clock)
+        device = self._device(table_for(manager, setup.policy))
         return Assembled(Scheduler(manager, setup.limits), device)
+
+    def bench(self) -> TorchDevice:
+        """A device for steps that no scheduler decides: its table follows them alone."""
+        manager = self.setup.policy.manager(self.setup.pool)
+        return self._device(table_for(manager, self.setup.policy).synthetic())
+
+    def _device(self, table: Table) -> TorchDevice:
+        setup = self.setup
+        dtype = DTYPES[setup.model.dtype_bytes]
+        attention = attention_for(self._machine, table, self.cache.pools, dtype, self.cache.marks)
+        requests, clock = max(len(setup.trace), setup.limits.max_num_seqs), self._machine.clock
+        return TorchDevice(self._llama, table, attention, requests, clock)
 
 
 def attention_for(
-    machine: Machine, table: Table, pools: list[KVPool], dtype: torch.dtype
+    machine: Machine,
+    table: Table,
+    pools: list[KVPool],
+    dtype: torch.dtype,
+    marks: Sequence[torch.Tensor] = (),
 ) -> StepAttention:
     """Our kernels on a GPU, torch on a CPU."""
     if machine.kind == "cuda":
         from executor.attention.triton_path import TritonAttention  # late: it needs triton
 
-        return TritonAttention(table, pools)
-    return TorchAttention(table, pools, dtype)
+        return TritonAttention(table, pools, marks)
+    return TorchAttention(table, pools, dtype, marks)
 
 
 def random_llama(model: Model, machine: Machine) -> Llama:

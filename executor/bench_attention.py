@@ -2,20 +2,25 @@
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any
+from statistics import median
+from typing import Any, NamedTuple
 
 import torch
-from torch.nn.functional import scaled_dot_product_attention
 
 from executor.assemble import attention_for
 from executor.cache.contiguous import Contiguous
 from executor.cache.paged import Paged
 from executor.cache.table import Table
+from executor.cache.tensors import fill
 from executor.calibrate import chunk_work, decode_work
-from executor.kernels.pool import KVPool, Storage, allocate
-from executor.machine import Machine, seconds
+from executor.kernels.pool import Storage, allocate
+from executor.machine import Machine
+from executor.peers import Call, flashinfer, sdpa
 from executor.work import Work
 from sim.cost.steps_table import Hardware
+
+WARM_UPS = 5
+REPEATS = {"cpu": 9, "cuda": 30}
 
 
 @dataclass(frozen=True)
@@ -66,20 +71,25 @@ def bench(shape: Shape, machine: Machine, dtype: torch.dtype, hardware: Hardware
         dtype=dtype,
         device=machine.device,
     )
-    _fill(pool)
+    fill(pool)
     attention = attention_for(machine, table, [pool], dtype)
     attention.begin(work)
     q = torch.randn(work.tokens, shape.heads, shape.head_dim, device=machine.device, dtype=dtype)
     k, v = torch.randn(
         2, work.tokens, shape.kv_heads, shape.head_dim, device=machine.device, dtype=dtype
     )
-    took = cold_seconds(machine, lambda: attention.attend(0, q, k, v))
-    result = {**asdict(shape), "dtype": str(dtype), "seconds": took}
-    sdpa = cold_seconds(machine, _sdpa(shape, machine, dtype))
-    result["torch_sdpa_seconds"] = sdpa
+    ours = timed(machine, lambda: attention.attend(0, q, k, v))
+    result: dict[str, Any] = {**asdict(shape), "dtype": str(dtype), **ours._asdict()}
+    keys, sequences = shape.context + shape.tokens, list(table.owned)
+    peers: dict[str, Call | None] = {"torch_sdpa": sdpa(q, pool, shape.batch, keys)}
+    if table.paged:
+        owned = [table.owned[request] for request in sequences]
+        peers["flashinfer"] = flashinfer(q, pool, owned, [keys] * len(owned))
+    for name, call in peers.items():
+        result[name] = None if call is None else timed(machine, call)._asdict()
     if shape.tokens:
         pairs = shape.tokens * shape.context + shape.tokens * (shape.tokens + 1) // 2
-        rate = 4 * shape.heads * shape.head_dim * pairs / took
+        rate = 4 * shape.heads * shape.head_dim * pairs / ours.seconds
         return result | {
             "flops_per_s": rate,
             "share_of_matmul": rate / hardware.matmul_flops_per_s,
@@ -87,18 +97,37 @@ def bench(shape: Shape, machine: Machine, dtype: torch.dtype, hardware: Hardware
     read = pool.nbytes / (table.units * table.unit_slots) * shape.batch * shape.context
     return result | {
         "kv_bytes": read,
-        "bytes_per_s": read / took,
-        "share_of_copy": read / took / hardware.copy_bytes_per_s,
+        "bytes_per_s": read / ours.seconds,
+        "share_of_copy": read / ours.seconds / hardware.copy_bytes_per_s,
     }
 
 
-def cold_seconds(machine: Machine, call: Callable[[], object]) -> float:
-    """Median seconds; on a GPU by events, with the last-level cache overwritten before each."""
-    if machine.kind == "cpu":
-        return seconds(machine, call)
-    flushed = torch.empty(256 << 20, dtype=torch.uint8, device=machine.device)
+class Timed(NamedTuple):
+    """Repeats of one call, each with cold caches on a GPU."""
+
+    seconds: float  # median
+    spread_percent: float  # (ninth tenth - first tenth) / median
+
+
+def timed(machine: Machine, call: Callable[[], object]) -> Timed:
+    """By events on a GPU, with the last-level cache overwritten before each; else by the clock."""
+    times = sorted(cold_times(machine, call)[WARM_UPS:])
+    middle = median(times)
+    tenth = len(times) // 10
+    return Timed(middle, 100 * (times[-1 - tenth] - times[tenth]) / middle)
+
+
+def cold_times(machine: Machine, call: Callable[[], object]) -> list[float]:
+    """Seconds of each call, those that warm up included."""
     times: list[float] = []
-    for _ in range(25):
+    if machine.kind == "cpu":
+        for _ in range(WARM_UPS + REPEATS["cpu"]):
+            began = machine.clock()
+            call()
+            times.append((machine.clock() - began) / 1e9)
+        return times
+    flushed = torch.empty(256 << 20, dtype=torch.uint8, device=machine.device)
+    for _ in range(WARM_UPS + REPEATS["cuda"]):
         flushed.zero_()
         start = torch.Event(device=machine.device, enable_timing=True)
         end = torch.Event(device=machine.device, enable_timing=True)
@@ -107,28 +136,4 @@ def cold_seconds(machine: Machine, call: Callable[[], object]) -> float:
         end.record()
         torch.cuda.synchronize()
         times.append(start.elapsed_time(end) / 1e3)
-    return sorted(times[5:])[10]
-
-
-def _sdpa(shape: Shape, machine: Machine, dtype: torch.dtype) -> Callable[[], torch.Tensor]:
-    """Torch's own attention on contiguous tensors of the same sizes, without any cache."""
-    keys = shape.context + shape.tokens
-    queries = shape.tokens or 1
-    q = torch.randn(
-        shape.batch, shape.heads, queries, shape.head_dim, device=machine.device, dtype=dtype
-    )
-    k, v = torch.randn(
-        2, shape.batch, shape.kv_heads, keys, shape.head_dim, device=machine.device, dtype=dtype
-    )
-    causal = bool(shape.tokens) and not shape.context
-    return lambda: scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=True)
-
-
-def _fill(pool: KVPool) -> None:
-    for codes in (pool.k, pool.v):
-        if codes.is_floating_point():
-            codes.normal_()
-        else:
-            codes.random_(0, 127)
-    if pool.side is not None:
-        pool.side.fill_(0.01)
+    return times

@@ -1,15 +1,22 @@
 """Microbenchmarks of whole steps, and the cost table that the simulator reads.
 
-Points are timed in rounds, each round all of them, and the median over rounds counts: what changes
-with the hour (clocks, neighbours) then falls on all points alike.
+Points are visited in turn, cheap ones more often (as the inverse square root of what a visit takes,
+which makes the most of the time spent). A round is over when all were visited, so what changes with
+the hour (clocks, neighbours) falls on all points alike. Within a round the mean counts, because
+what is predicted from it are sums of steps, and delays, which lengthen some steps and shorten none,
+are in a sum as in a mean; a median would leave them out. Over rounds the median counts, for there
+it is whole rounds that may have met with a neighbour.
 """
 
 import platform
+import random
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from heapq import heappop, heappush
 from importlib.metadata import version
-from statistics import median
+from math import sqrt
+from statistics import fmean, median
 from typing import NamedTuple
 
 import torch
@@ -17,7 +24,7 @@ import torch
 from executor.assemble import Executor
 from executor.cache.contiguous import Contiguous
 from executor.cache.ring import Ring
-from executor.cache.table import Table, sinks_of, table_for
+from executor.cache.table import Table
 from executor.machine import Machine, measure_hardware
 from executor.model import Llama
 from executor.torch_device import TorchDevice
@@ -31,8 +38,8 @@ CONTEXTS = (2, 256, 1024, 2048, 4096, 8192, 16_384, 32_768)
 CHUNKS = (1, 16, 64, 128, 256, 512, 1024, 2048, 4096, 8192)
 PASTS = (0, 512, 2048, 8192, 32_768)
 ROUNDS = 4
-TIMED = 3
-"""Steps in a row of which a round takes the median: a server repeats a step on warm caches too."""
+VISIT_AS = 20 * AS_PER_S // 1000
+"""A visit times a step again and again for so long: a server repeats steps on warm caches, too."""
 
 
 Key = tuple[str, int, int, int]
@@ -42,6 +49,13 @@ Key = tuple[str, int, int, int]
 class _Point(NamedTuple):
     device: TorchDevice
     work: Work
+
+
+class Round(NamedTuple):
+    """Seconds of every point."""
+
+    seconds: dict[Key, float]
+    elapsed_s: float
 
 
 class NoAttention:
@@ -54,59 +68,123 @@ class NoAttention:
         return q
 
 
+class Calibration:
+    """All points of some executors, which must share their model and limits.
+
+    Steps run over the executors' own tensors, so nothing else can be held in them.
+    """
+
+    def __init__(self, executors: Sequence[Executor], machine: Machine, llama: Llama) -> None:
+        self._setups = [executor.setup for executor in executors]
+        self._hardware = measure_hardware(machine, llama.embedding.dtype)
+        limits = self._setups[0].limits
+        longest, most = limits.max_num_batched_tokens, limits.max_num_seqs
+        seats = Contiguous(max(longest, most), 1)
+        bare = TorchDevice(llama, seats, NoAttention(), seats.units, machine.clock)
+        self._tokens, self._batches = knots((*BATCHES, *CHUNKS), longest), knots(BATCHES, most)
+        points: dict[Key, _Point] = {}
+        for n in self._tokens:
+            points["dense", 0, n, 0] = _Point(bare, chunk_work(n, 0))
+        for n in self._batches:
+            points["samples", 0, n, 0] = _Point(bare, decode_work(n, 1))
+            points["dense", 0, n, 0] = _Point(bare, chunk_work(n, 0))
+        unsampled = Work((), (Chunk(0, 0, self._tokens[-1], False),), ())
+        points["samples", 0, 0, 0] = _Point(bare, unsampled)
+        self._rings: list[Ring | None] = []
+        for i, executor in enumerate(executors):
+            device = executor.bench()
+            self._rings.append(device.table.ring)
+            for kind, x, y, work in section_works(executor.setup, device.table, self._batches):
+                points[kind, i, x, y] = _Point(device, work)
+        self._points = points
+
+        shuffled = random.Random(0).sample(list(points), len(points))
+        self._turns: list[tuple[float, Key]] = [(i * 1e-6, key) for i, key in enumerate(shuffled)]
+        self._times: dict[Key, list[float]] = {key: [] for key in points}
+        self._spent = 0.0
+
+    def spend(self, seconds: float) -> None:
+        """Visit points for about so long; what is measured counts for the round under way."""
+        end = self._spent + seconds
+        while self._spent < end:
+            self._visit()
+
+    def round(self) -> Round:
+        """Go on until every point was visited, and end the round.
+
+        The first round of a process also warms up, and isn't to be used.
+        """
+        while not all(self._times.values()):
+            self._visit()
+        ended = Round({key: fmean(times) for key, times in self._times.items()}, self._spent)
+        self._times = {key: [] for key in self._points}
+        self._spent = 0.0
+        return ended
+
+    @torch.inference_mode()
+    def _visit(self) -> None:
+        turn, key = heappop(self._turns)
+        device, work = self._points[key]
+        table = device.table
+        began = time.monotonic()
+        table.follow(Work(tuple(table.owned), (), ()))
+        device.step(work)
+        took = [device.step(work)[1]]
+        while sum(took) < VISIT_AS:
+            took.append(device.step(work)[1])
+        self._times[key].append(fmean(took) / AS_PER_S)
+        elapsed = time.monotonic() - began
+        self._spent += elapsed
+        heappush(self._turns, (turn + sqrt(elapsed), key))
+
+    def table(self, rounds: Sequence[Round]) -> CostTable:
+        """The cost table of these rounds: each point's median (of two: their mean)."""
+        times = {key: median([one.seconds[key] for one in rounds]) for key in self._points}
+        tokens, batches = self._tokens, self._batches
+        dense = {n: times["dense", 0, n, 0] for n in sorted({*tokens, *batches})}
+        sampling = {0: times["samples", 0, 0, 0] - dense[tokens[-1]]}
+        sampling |= {n: times["samples", 0, n, 0] - dense[n] for n in batches}
+        sampling[1] = 0.0
+        model = self._setups[0].model
+        return CostTable(
+            schema_version=1,
+            kind="kvtwin cost table",
+            created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            versions={
+                "python": platform.python_version(),
+                **{name: version(name) for name in ("kvtwin", "torch", "numpy")},
+            },
+            hardware=self._hardware,
+            model=ModelKey(
+                name=model.name, parameters=model.parameters, dtype_bytes=model.dtype_bytes
+            ),
+            method=f"median of {len(rounds)} rounds of means over 20 ms, a step to warm up before",
+            elapsed_s=sum(one.elapsed_s for one in rounds),
+            dense=_line(dense),
+            sampling=_line(sampling),
+            sections=tuple(
+                _section(i, setup, ring, times)
+                for i, (setup, ring) in enumerate(zip(self._setups, self._rings, strict=True))
+            ),
+        )
+
+
 def calibrate(
     setups: Sequence[Setup], machine: Machine, llama: Llama, rounds: int = ROUNDS
 ) -> CostTable:
     """Time steps of the setups' model and limits, under each setup's policy."""
-    began = time.monotonic()
-    limits = setups[0].limits
-    longest, most = limits.max_num_batched_tokens, limits.max_num_seqs
-    seats = Contiguous(max(longest, most), 1)
-    bare = TorchDevice(llama, seats, NoAttention(), seats.units, machine.clock)
-    tokens, batches = knots((*BATCHES, *CHUNKS), longest), knots(BATCHES, most)
-    points: dict[Key, _Point] = {}
-    for n in tokens:
-        points["dense", 0, n, 0] = _Point(bare, chunk_work(n, 0))
-    for n in batches:
-        points["samples", 0, n, 0] = _Point(bare, decode_work(n, 1))
-        points["dense", 0, n, 0] = _Point(bare, chunk_work(n, 0))
-    unsampled = Work((), (Chunk(0, 0, tokens[-1], False),), ())
-    points["samples", 0, 0, 0] = _Point(bare, unsampled)
-    for i, setup in enumerate(setups):
-        device = Executor(setup, machine, llama).fresh().device
-        for kind, x, y, work in section_works(setup, device.table, batches):
-            points[kind, i, x, y] = _Point(device, work)
-    times = time_points(points, rounds)
-
-    dense = {n: times["dense", 0, n, 0] for n in sorted({*tokens, *batches})}
-    sampling = {0: times["samples", 0, 0, 0] - dense[tokens[-1]]}
-    sampling |= {n: times["samples", 0, n, 0] - dense[n] for n in batches}
-    sampling[1] = 0.0
-    model = setups[0].model
-    return CostTable(
-        schema_version=1,
-        kind="kvtwin cost table",
-        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        versions={
-            "python": platform.python_version(),
-            **{name: version(name) for name in ("kvtwin", "torch", "numpy")},
-        },
-        hardware=measure_hardware(machine, llama.embedding.dtype),
-        model=ModelKey(name=model.name, parameters=model.parameters, dtype_bytes=model.dtype_bytes),
-        method=f"median of {rounds} rounds; in each, a step to warm up and the median of {TIMED}",
-        elapsed_s=time.monotonic() - began,
-        dense=_line(dense),
-        sampling=_line(sampling),
-        sections=tuple(_section(i, setup, times) for i, setup in enumerate(setups)),
-    )
+    executors = [Executor(setup, machine, llama) for setup in setups]
+    calibration = Calibration(executors, machine, llama)
+    calibration.round()  # warms up
+    return calibration.table([calibration.round() for _ in range(rounds)])
 
 
 def section_works(
     setup: Setup, table: Table, batches: Sequence[int]
 ) -> Iterator[tuple[str, int, int, Work]]:
     """Decode steps by batch and context, prefill steps by length and past, as far as they fit."""
-    limits, kept = setup.limits, kept_tokens(table)
-    longest = limits.max_model_len if kept is None else min(kept, limits.max_model_len)
+    limits = setup.limits
+    longest = table.kept_tokens(limits.max_model_len)
     for batch in batches:
         for context in knots(CONTEXTS, longest):
             if fits(table, decode_work(batch, context)):
@@ -133,11 +211,6 @@ def decode_work(batch: int, context: int) -> Work:
     return Work((), (), tuple(Decode(request, context) for request in range(batch)))
 
 
-def kept_tokens(table: Table) -> int | None:
-    """The most tokens that a sequence keeps; None: all."""
-    return table.unit_slots if isinstance(table, Ring) else None
-
-
 def fits(table: Table, work: Work) -> bool:
     """Whether an empty pool has room for the step."""
     lengths = [length for _, length in work.decodes]
@@ -145,27 +218,12 @@ def fits(table: Table, work: Work) -> bool:
     return sum(table.units_for(length) for length in lengths) <= table.units
 
 
-@torch.inference_mode()
-def time_points(points: dict[Key, _Point], rounds: int) -> dict[Key, float]:
-    """Median seconds of each step over the rounds; the first one only warms up."""
-    times: dict[Key, list[float]] = {key: [] for key in points}
-    for turn in range(rounds + 1):
-        for key, (device, work) in points.items():
-            table = device.table
-            table.follow(Work(tuple(table.owned), (), ()))
-            device.step(work)
-            if turn:
-                in_a_row = [device.step(work)[1] for _ in range(TIMED)]
-                times[key].append(median(in_a_row) / AS_PER_S)
-    return {key: median(values) for key, values in times.items()}
-
-
 def _line(values: dict[int, float]) -> Line:
     ordered = sorted(values)
     return Line(knots=tuple(ordered), seconds=tuple(values[n] for n in ordered))
 
 
-def _section(i: int, setup: Setup, times: dict[Key, float]) -> Section:
+def _section(i: int, setup: Setup, ring: Ring | None, times: dict[Key, float]) -> Section:
     lines: dict[tuple[str, int], dict[int, float]] = {}
     for (kind, section, x, y), value in times.items():
         if section == i and kind in ("decode", "prefill"):
@@ -175,7 +233,7 @@ def _section(i: int, setup: Setup, times: dict[Key, float]) -> Section:
         policy=setup.label,
         kv_dtype=setup.ledger.kv.name,
         token_bytes=manager.pool.token_bytes,
-        kept_tokens=kept_tokens(table_for(manager, sinks_of(setup.policy))),
+        kept_tokens=None if ring is None else ring.slots,
         decode=tuple(
             DecodeLine(batch=batch, context=tuple(line), seconds=tuple(line.values()))
             for (kind, batch), line in lines.items()

@@ -123,15 +123,16 @@ def validate(
     model
         A preset or the path of a Hugging Face config.json. Weights are random.
     output
-        Folder for run folders (simulated and measured), validation.json and report.html.
+        Folder for run folders (simulated and measured), the plan logs that were replayed (JSON
+        lines, described in executor/plan_log.py), validation.json and report.html.
     policy
         A policy to validate; may be repeated. Default: preallocation, sliding_window, paging.
     device
         "cpu" or "cuda".
     cost
-        A cost table of `kvtwin calibrate`. Without it each policy is measured before it is run.
+        A cost table of `kvtwin calibrate`. Without it each round measures its own; see docs.
     repeats
-        Runs of each kind; medians are judged, and their spread is shown.
+        Rounds, each of a free run and a replay; the median of their errors is judged.
     first
         Take only so many requests of the trace.
     request_rate
@@ -154,11 +155,9 @@ def validate(
     require_torch()
     if repeats < 1:
         raise InputError(f"--repeats {repeats}: expected at least 1")
-    from dataclasses import replace
-
     from executor.assemble import random_llama
-    from executor.calibrate import calibrate as measure
     from executor.machine import open_machine
+    from executor.plan_log import write_log
     from executor.validate import validate as compare
     from sim.cost.steps_table import read_table
     from sim.run_folder import VALIDATION_FILE, folder_name, replaced_folder, write_run
@@ -191,15 +190,12 @@ def validate(
         folders = []
         done: list[Validation] = []
         for setup in setups:
-            # Measured just before it is used: what changes with the hour is then the same for both.
-            costs = table or measure([setup], machine, llama)
-            setup = replace(setup, cost_table=costs, device=costs.device())
-            if setup.ledger.kv.name != "auto":
-                setup = replace(setup, label=f"{setup.label} {setup.ledger.kv.name}")
             outcome = compare(setup, machine, llama, repeats)
             done.append(outcome)
+            name = folder_name(outcome.predicted.setup.label)
+            write_log(outcome.plans, staged / f"{name}-plans.jsonl")
             for run in (outcome.predicted, outcome.measured):
-                folder = staged / f"{folder_name(setup.label)}-{run.kind}"
+                folder = staged / f"{name}-{run.kind}"
                 folder.mkdir()
                 write_run(run, folder, command)
                 folders.append(folder)

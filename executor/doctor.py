@@ -45,6 +45,9 @@ def findings(device: str | None) -> Iterator[Finding]:
     import torch
 
     yield Finding("execute on the CPU", True, f"torch {torch.__version__}, attention in torch")
+    from executor.cache.choice import REFUSED
+
+    yield Finding("policies that are simulated alone", None, REFUSED)
     cuda = torch.cuda.is_available()
     if cuda:
         yield Finding("execute on a GPU", True, torch.cuda.get_device_properties(0).name)

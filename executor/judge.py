@@ -15,10 +15,10 @@ class Judged:
     name: str
     label: str
     unit: str
-    predicted: float | None
-    measured: float | None  # median of the repeats
-    error_percent: float | None
-    spread_percent: float | None  # (largest - smallest) / median of the repeats
+    predicted: float | None  # median of the rounds
+    measured: float | None  # median of the rounds
+    error_percent: float | None  # median of the rounds' own errors
+    spread_percent: float | None  # (largest - smallest) / median of those measured
     tolerance_percent: float | None  # None: shown, not judged
     passed: bool | None
 
@@ -46,16 +46,18 @@ def judge(
     name: str,
     label: str,
     unit: str,
-    predicted: float | None,
-    repeats: Sequence[float | None],
+    pairs: Sequence[tuple[float | None, float | None]],
     tolerance_percent: float | None,
 ) -> Judged:
-    """Judge the median of the repeats. What neither side defines passes."""
-    known = [value for value in repeats if value is not None]
-    measured = median(known) if len(known) == len(repeats) else None
+    """Judge (predicted, measured) of each round by the median of the rounds' own errors.
+
+    What neither side defines passes.
+    """
+    predicted, measured = (_median(side) for side in zip(*pairs, strict=True))
     error = spread = None
     if measured is not None and predicted is not None:
-        error = percent(predicted - measured, measured)
+        error = _median([percent(p - m, m) for p, m in pairs if p is not None and m is not None])
+        known = [m for _, m in pairs if m is not None]
         spread = percent(max(known) - min(known), measured)
     passed: bool | None = None
     if tolerance_percent is not None:
@@ -66,6 +68,12 @@ def judge(
     )
 
 
+def _median(values: Sequence[float | None]) -> float | None:
+    """None where one of them is."""
+    known = [value for value in values if value is not None]
+    return median(known) if len(known) == len(values) else None
+
+
 def percent(difference: float, of: float) -> float | None:
     """The difference as a share; None where something is compared with nothing."""
     if of:
@@ -73,17 +81,16 @@ def percent(difference: float, of: float) -> float | None:
     return None if difference else 0.0
 
 
-def judge_free_runs(policy: str, predicted: Run, repeats: Sequence[Run]) -> list[Judged]:
-    """The metrics of the free runs, in a fixed order."""
-    definitions = {metric.name: metric for metric in predicted.metrics_list}
+def judge_free_runs(policy: str, rounds: Sequence[tuple[Run, Run]]) -> list[Judged]:
+    """The metrics of (simulated, measured) free runs, in a fixed order."""
+    definitions = {metric.name: metric for metric in rounds[0][0].metrics_list}
     return [
         judge(
             policy,
             name,
             f"free: {definitions[name].label}",
             definitions[name].unit,
-            predicted[name],
-            [run[name] for run in repeats],
+            [(predicted[name], measured[name]) for predicted, measured in rounds],
             tolerance,
         )
         for name, tolerance in FREE_RUN

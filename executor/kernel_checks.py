@@ -10,8 +10,10 @@ from executor.attention.torch_path import TorchAttention
 from executor.cache.contiguous import Contiguous
 from executor.cache.paged import Paged
 from executor.cache.ring import Ring
+from executor.cache.selected import Selected
 from executor.cache.table import Table
 from executor.kernels.pool import Storage, allocate
+from executor.kernels.topk import allocate_landmarks
 from executor.torch_device import StepAttention
 from executor.work import Decode, Work
 from sim.plan import Chunk
@@ -20,7 +22,9 @@ HEADS, KV_HEADS, HEAD_DIM = 6, 2, 64
 
 TABLES: dict[str, Callable[[], Table]] = {
     "contiguous": lambda: Contiguous(3, 64),
-    "ring, wraps": lambda: Ring(3, 18, 2),
+    "ring, wraps": lambda: Contiguous(3, 18, Ring(18, 2)),
+    "paged ring, wraps": lambda: Paged(15, 4, Ring(18, 2)),
+    "selected pages, all of them": lambda: Selected(12, 16, count=12, landmark_bytes=512),
     "paged, 16": lambda: Paged(12, 16),
     "paged, 1": lambda: Paged(160, 1),
 }
@@ -76,16 +80,17 @@ def largest_error(check: Check, device: str, triton: bool) -> float:
     for tensor in (pool.k, pool.v, pool.side):
         if tensor is not None and tensor.is_floating_point():
             tensor.fill_(float("nan"))
+    marks = [allocate_landmarks(pool)] if table.landmark_bytes else []
     ours: StepAttention
     if triton:
         from executor.attention.triton_path import TritonAttention
 
-        ours = TritonAttention(table, [pool])
+        ours = TritonAttention(table, [pool], marks)
     else:
-        ours = TorchAttention(table, [pool], torch.float16)
+        ours = TorchAttention(table, [pool], torch.float16, marks)
     plain = PlainAttention()
-    if isinstance(table, Ring):
-        plain = PlainAttention(table.window, table.sinks)
+    if table.ring:
+        plain = PlainAttention(table.ring.window, table.ring.sinks)
     generator = torch.Generator().manual_seed(0)
     worst = 0.0
     for work in script():

@@ -1,6 +1,8 @@
 """A run as the list of its plans and how long each took: what lockstep replays."""
 
 from collections.abc import Iterable, Iterator
+from json import dumps
+from pathlib import Path
 from typing import NamedTuple
 
 from sim.engine import Effects
@@ -54,3 +56,12 @@ def expand(log: Iterable[Logged]) -> Iterator[Logged]:
                 longest_context=plan.longest_context and plan.longest_context + j,  # 0: not kept
             )
             yield Logged(later, 1, first + j * growth, 0)
+
+
+def write_log(log: Iterable[Logged], file: Path) -> None:
+    """JSON lines, one for each plan carried out: the fields of `Logged` and of its `StepPlan`.
+
+    Chunks are lists in the order of `Chunk`'s fields; times are in attoseconds.
+    """
+    lines = [dumps({**one._asdict(), "plan": one.plan._asdict()}) for one in log]
+    file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")

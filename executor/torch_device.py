@@ -63,6 +63,30 @@ class TorchDevice:
         self._latest[samplers] = logits.argmax(-1)
         return logits, (self._now() - start) * AS_PER_NS
 
+    @torch.inference_mode()
+    def prepared(self, work: Work) -> Callable[[], object]:
+        """The step's pass through the model with its inputs in place: on a GPU, as a CUDA graph.
+
+        What is left out is the host's part: the plan, addresses, launches.
+        """
+        self.table.follow(work)
+        self._attention.begin(work)
+        ids, positions, sampled, _ = self._inputs(work)
+
+        @torch.inference_mode()
+        def forward() -> torch.Tensor:
+            return self._llama.forward(ids, positions, sampled, self._attention)
+
+        forward()  # whatever is compiled at first use can't be captured
+        if self._device.type != "cuda":
+            return forward
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            forward()
+        replay: Callable[[], object] = graph.replay
+        return replay
+
     def _now(self) -> int:
         if self._device.type == "cuda":
             torch.cuda.synchronize()

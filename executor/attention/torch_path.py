@@ -4,14 +4,18 @@ Sequence by sequence, so that each reads its own keys and no padding; the query 
 key head are packed into rows of one product, which in bf16 is worth seven times.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
-from executor.cache.ring import Ring
+from executor.attention.selection import Selection
+from executor.cache.selected import Selected
 from executor.cache.table import Run, Table
+from executor.cache.tensors import move
+from executor.kernels import torch_ops
 from executor.kernels.pool import KVPool
 from executor.work import Work
 from sim.plan import Chunk
@@ -37,9 +41,19 @@ class _Prefill(NamedTuple):
 class TorchAttention:
     """Stores the step's keys and values, then attends. `begin` once a step, `attend` a layer."""
 
-    def __init__(self, table: Table, pools: list[KVPool], dtype: torch.dtype) -> None:
+    def __init__(
+        self,
+        table: Table,
+        pools: list[KVPool],
+        dtype: torch.dtype,
+        marks: Sequence[torch.Tensor] = (),
+    ) -> None:
+        """`marks`: landmarks of each layer's pages, where the table selects pages."""
         self._table = table
         self._pools = pools
+        self._selection: Selection | None = None
+        if isinstance(table, Selected):
+            self._selection = Selection(table, marks, torch_ops)
         self._dtype = dtype
         self._device = pools[0].k.device
         self._scratch: torch.Tensor | None = None
@@ -47,6 +61,9 @@ class TorchAttention:
     def begin(self, work: Work) -> None:
         """Look up where the step's tokens go and where its requests' keys are."""
         table = self._table
+        move(self._pools, table.moves)
+        if self._selection:
+            self._selection.begin(work)
         spans = [(c.request, c.start, c.start + c.tokens) for c in work.chunks]
         spans += [(request, length - 1, length) for request, length in work.decodes]
         slots = np.concatenate([table.slots(*span) for span in spans])
@@ -77,6 +94,11 @@ class TorchAttention:
                 keys = torch.cat([past[0], k[rows].transpose(0, 1)], 1)
                 values = torch.cat([past[1], v[rows].transpose(0, 1)], 1)
             out[rows] = causal(q[rows], keys, values, prefill.mask)
+        if self._selection:
+            self._selection.wrote(layer, pool)
+            if row < len(q):
+                out[row:] = self._selection.decode(layer, pool, q[row:])
+            return out
         for i, read in enumerate(self._decodes, row):
             out[i] = decode(pool, *read, q[i], self._scratch)
         return out
@@ -87,7 +109,8 @@ class TorchAttention:
             return _Read(kept, kept.stop - kept.start)
         heads = self._pools[0].kv_heads
         rows = np.arange(heads)[:, None] + np.array(kept, dtype=np.int64)[None, :] * heads
-        return _Read(torch.from_numpy(rows.ravel()).to(self._device), length)
+        keys = self._table.kept_tokens(length)
+        return _Read(torch.from_numpy(rows.ravel()).to(self._device), keys)
 
     def _rows_for(self, reads: list[_Read]) -> torch.Tensor | None:
         """Room for the pages of the longest of these, K and V; None where they lie in a row.
@@ -108,10 +131,11 @@ class TorchAttention:
         stop = chunk.start + chunk.tokens
         queries = np.arange(chunk.start, stop)[:, None]
         nothing = torch.empty(0, dtype=torch.int64)
-        if isinstance(table, Ring) and table.wraps(stop):
-            earlier = table.kept_positions(chunk.start)
+        ring = table.ring
+        if ring and stop > ring.slots:
+            earlier = ring.kept_positions(chunk.start)
             positions = np.concatenate([earlier, np.arange(chunk.start, stop)])[None, :]
-            recent = (positions > queries - table.window) | (positions < table.sinks)
+            recent = (positions > queries - ring.window) | (positions < ring.sinks)
             seen = (positions <= queries) & recent
             before = torch.from_numpy(table.kept_slots(chunk.request, chunk.start))
             return _Prefill(chunk, None, before.to(self._device), self._mask(seen))
@@ -169,11 +193,12 @@ def dense(
 def gather(
     pool: KVPool, slots: torch.Tensor, dtype: torch.dtype
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """K and V [kv_heads, slots, head_dim] of a pool of one page, copied."""
-    k, v = pool.k[0].index_select(1, slots), pool.v[0].index_select(1, slots)
+    """K and V [kv_heads, slots, head_dim], copied."""
+    pages, offsets = slots // pool.page_size, slots % pool.page_size
+    k, v = (data[pages, :, offsets].transpose(0, 1) for data in (pool.k, pool.v))
     if pool.side is None:
         return k, v
-    side = pool.side[0].index_select(1, slots).to(dtype)
+    side = pool.side[pages, :, offsets].transpose(0, 1).to(dtype)
     return k.to(dtype) * side[..., :1], v.to(dtype) * side[..., 1:]
 
 

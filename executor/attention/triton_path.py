@@ -1,14 +1,18 @@
 """Attention over a cache in the project's own Triton kernels: what a GPU runs."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
+from executor import kernels
+from executor.attention.selection import Selection
 from executor.cache.contiguous import Contiguous
-from executor.cache.ring import Ring
+from executor.cache.selected import Selected
 from executor.cache.table import Table
+from executor.cache.tensors import move
 from executor.kernels.decode import decode
 from executor.kernels.pool import KVPool
 from executor.kernels.prefill import prefill
@@ -30,17 +34,25 @@ class TritonAttention:
     because a ring overwrites what they may still see.
     """
 
-    def __init__(self, table: Table, pools: list[KVPool]) -> None:
+    def __init__(
+        self, table: Table, pools: list[KVPool], marks: Sequence[torch.Tensor] = ()
+    ) -> None:
+        """`marks`: landmarks of each layer's pages, where the table selects pages."""
         self._table = table
         self._pools = pools
         self._device = pools[0].k.device
-        ring = table if isinstance(table, Ring) else None
-        self._window = ring.window if ring else 0
-        self._sinks = ring.sinks if ring else 0
+        self._window = table.ring.window if table.ring else 0
+        self._sinks = table.ring.sinks if table.ring else 0
+        self._selection: Selection | None = None
+        if isinstance(table, Selected):
+            self._selection = Selection(table, marks, kernels)
 
     def begin(self, work: Work) -> None:
         """Send the step's addresses to the device: a handful of small copies, no wait."""
         table = self._table
+        move(self._pools, table.moves)
+        if self._selection:
+            self._selection.begin(work)
         spans = [(c.request, c.start, c.start + c.tokens) for c in work.chunks]
         spans += [(request, length - 1, length) for request, length in work.decodes]
         self._slots = self._sent(np.concatenate([table.slots(*span) for span in spans]), np.int64)
@@ -83,7 +95,11 @@ class TritonAttention:
                 out=out[:new],
             )
         store(pool, k, v, self._slots)
-        if new < len(q):
+        if self._selection:
+            self._selection.wrote(layer, pool)
+            if new < len(q):
+                out[new:] = self._selection.decode(layer, pool, q[new:])
+        elif new < len(q):
             decode(
                 q[new:],
                 pool,

@@ -1,9 +1,12 @@
 """The KV tensors of all layers, sized by the same formula as the simulator's pool."""
 
+from collections.abc import Iterable
+
 import torch
 
-from executor.cache.table import Table
+from executor.cache.table import Move, Table
 from executor.kernels.pool import KVPool, Storage, allocate
+from executor.kernels.topk import allocate_landmarks
 from sim.model.geometry import Model
 from sim.policy.base import Manager
 from workloads.errors import InputError
@@ -53,22 +56,39 @@ class CacheTensors:
                 )
                 for _ in range(group.layers)
             ]
+        self.marks = [allocate_landmarks(pool) for pool in self.pools if table.landmark_bytes]
 
     def fill(self) -> None:
-        """Write numbers as a model would, so that no measurement reads NaN or denormals."""
+        """See `fill`."""
         for pool in self.pools:
-            for codes in (pool.k, pool.v):
-                if codes.is_floating_point():
-                    codes.normal_()
-                else:
-                    codes.random_(0, 127)
-            if pool.side is not None:
-                pool.side.fill_(0.01)
+            fill(pool)
+        for marks in self.marks:
+            marks.normal_()
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all KV tensors, scales included: what was really asked of the allocator."""
-        return sum(pool.nbytes for pool in self.pools)
+        """Bytes of all tensors, scales and landmarks included: what the allocator was asked for."""
+        return sum(pool.nbytes for pool in self.pools) + sum(marks.nbytes for marks in self.marks)
+
+
+def fill(pool: KVPool) -> None:
+    """Write numbers as a model would, so that no measurement reads NaN or denormals."""
+    for codes in (pool.k, pool.v):
+        if codes.is_floating_point():
+            codes.normal_()
+        else:
+            codes.random_(0, 127)
+    if pool.side is not None:
+        pool.side.fill_(0.01)
+
+
+def move(pools: Iterable[KVPool], moves: Iterable[Move]) -> None:
+    """Copy slots of pools of one page to where their sequences have moved."""
+    for source, target, slots in moves:
+        for pool in pools:
+            for data in (pool.k, pool.v, pool.side):
+                if data is not None:
+                    data[0, :, target : target + slots] = data[0, :, source : source + slots]
 
 
 def predicted_bytes(manager: Manager) -> int:

@@ -1,10 +1,74 @@
-"""What every attention launch asks of its arguments. Shapes and types alone: nothing is read."""
+"""What the operations ask of their arguments, in Triton and in torch. Nothing of them is read."""
 
 from __future__ import annotations
 
 import torch
 
 from .pool import KVPool
+
+
+def decode_arguments(
+    q: torch.Tensor,
+    pool: KVPool,
+    table: torch.Tensor | None,
+    start: torch.Tensor | None,
+    window: int,
+    sinks: int,
+    ring: bool,
+) -> int:
+    """Query heads that share a key head."""
+    heads = query_group(q, pool)
+    check_addresses(pool, table, start, len(q))
+    check_window(window, sinks, ring)
+    return heads
+
+
+def prefill_arguments(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    pool: KVPool,
+    past: torch.Tensor,
+    table: torch.Tensor | None,
+    start: torch.Tensor | None,
+    window: int,
+    sinks: int,
+    ring: bool,
+) -> int:
+    """Query heads that share a key head."""
+    heads = query_group(q, pool)
+    check_addresses(pool, table, start, len(past))
+    check_window(window, sinks, ring)
+    if table is not None and table.dim() != 2:
+        raise ValueError("prefill takes one table for all heads: [batch, max_pages]")
+    if k.shape != (q.shape[0], pool.kv_heads, q.shape[2]) or k.dtype != q.dtype:
+        raise ValueError(f"k must be {q.dtype} [{q.shape[0]}, {pool.kv_heads}, {q.shape[2]}]")
+    if v.shape != k.shape or k.stride() != v.stride() or k.stride(-1) != 1 or v.dtype != k.dtype:
+        raise ValueError("k and v must share type, shape and strides, the last one 1")
+    return heads
+
+
+def score_arguments(q: torch.Tensor, marks: torch.Tensor) -> int:
+    """Query heads that share a key head."""
+    q_heads, kv_heads = q.shape[1], marks.shape[1]
+    if q_heads % kv_heads:
+        raise ValueError(f"{q_heads} query heads do not divide among {kv_heads} kv heads")
+    return q_heads // kv_heads
+
+
+def mass_arguments(
+    q: torch.Tensor,
+    pool: KVPool,
+    mass: torch.Tensor,
+    table: torch.Tensor | None,
+    start: torch.Tensor | None,
+) -> int:
+    """Query heads that share a key head."""
+    heads = query_group(q, pool)
+    check_addresses(pool, table, start, len(q))
+    if mass.shape != pool.k.shape[:3] or mass.stride(-1) != 1:
+        raise ValueError(f"mass must be [pages, kv_heads, page_size]: {mass.shape}")
+    return heads
 
 
 def query_group(q: torch.Tensor, pool: KVPool) -> int:

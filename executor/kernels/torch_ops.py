@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
-from .check import check_addresses, check_window, query_group
+from .check import decode_arguments, mass_arguments, prefill_arguments, score_arguments
 from .configs import ceil_div
 from .pool import KVPool
 from .store.reference import read_back, store
@@ -50,9 +50,7 @@ def decode(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """As ``executor.kernels.decode``; native 16-bit scores are rounded to q's type."""
     batch, q_heads, head_dim = q.shape
-    heads = query_group(q, pool)
-    check_addresses(pool, table, start, batch)
-    check_window(window, sinks, ring)
+    heads = decode_arguments(q, pool, table, start, window, sinks, ring)
     scale = head_dim**-0.5 if scale is None else scale
     grouped = (q * scale).view(batch * pool.kv_heads, heads, head_dim)
     out = torch.zeros_like(grouped)
@@ -220,9 +218,7 @@ def prefill(
     ring: bool = False,
 ) -> tuple[torch.Tensor, None]:
     """As ``executor.kernels.prefill``, without its log-sum-exp."""
-    query_group(q, pool)
-    check_addresses(pool, table, start, len(past))
-    check_window(window, sinks, ring)
+    prefill_arguments(q, k, v, pool, past, table, start, window, sinks, ring)
     out = torch.empty_like(q)
     for b in range(len(past)):
         new, old = slice(int(cu[b]), int(cu[b + 1])), int(past[b])
@@ -264,8 +260,9 @@ def build_landmarks(
 def page_scores(
     q: torch.Tensor, marks: torch.Tensor, table: torch.Tensor, lengths: torch.Tensor, page_size: int
 ) -> torch.Tensor:
+    heads = score_arguments(q, marks)
     mark = marks[table.long()].float().permute(3, 0, 2, 4, 1)  # [2, batch, kv_heads, D, pages]
-    grouped = q.float().view(len(q), marks.shape[1], -1, q.shape[-1])
+    grouped = q.float().view(len(q), marks.shape[1], heads, q.shape[-1])
     bound = (grouped.clamp(max=0) @ mark[0] + grouped.clamp(min=0) @ mark[1]).amax(2)
     beyond = torch.arange(table.shape[1]) * page_size >= lengths[:, None]
     return bound.masked_fill(beyond[:, None], -math.inf)
@@ -283,8 +280,9 @@ def accumulate_mass(
     start: torch.Tensor | None = None,
     scale: float | None = None,
 ) -> None:
+    heads = mass_arguments(q, pool, mass, table, start)
     scale = q.shape[-1] ** -0.5 if scale is None else scale
-    grouped = q.float().view(len(q), pool.kv_heads, -1, q.shape[-1]) * scale
+    grouped = q.float().view(len(q), pool.kv_heads, heads, q.shape[-1]) * scale
     for b, length in enumerate(lengths.tolist()):
         if length == 0:
             continue

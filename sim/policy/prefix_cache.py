@@ -23,10 +23,10 @@ class Run:
 class Hold:
     """What one sequence has of its chain: blocks found, published, or its own copies of others'."""
 
-    __slots__ = ("_chain", "_done", "_run", "_start", "inside", "pinned")
+    __slots__ = ("_done", "_run", "_start", "chain", "inside", "pinned")
 
     def __init__(self, chain: Sequence[tuple[int, int]]) -> None:
-        self._chain = chain  # (key, blocks) from the first block on; the last run has no end
+        self.chain = chain  # (key, blocks) from the first block on; the last run has no end
         self._done = 0  # full blocks dealt with
         self._run = 0  # index in the chain of the run in which the next one lies
         self._start = 0  # the block at which that run starts
@@ -80,7 +80,7 @@ class PrefixCache:
         """The sequence's first `full` blocks are complete: name those that are new, and count."""
         named = 0
         while hold._done < full:
-            key, length = hold._chain[hold._run]
+            key, length = hold.chain[hold._run]
             first = hold._done - hold._start
             last = min(full - hold._start, length)
             run = hold.pinned[-1] if hold.pinned and hold.pinned[-1].key == key else None
@@ -99,7 +99,7 @@ class PrefixCache:
     @staticmethod
     def _move(hold: Hold, done: int) -> None:
         hold._done = done
-        length = hold._chain[hold._run][1]
+        length = hold.chain[hold._run][1]
         if done == hold._start + length:
             hold._run += 1
             hold._start += length
@@ -115,6 +115,10 @@ class PrefixCache:
         self.idle_blocks += freed
         self.pinned_blocks -= freed
         return freed
+
+    def oldest(self) -> int:
+        """The name of the run that loses blocks next."""
+        return next(iter(self._idle))
 
     def evict(self, blocks: int) -> None:
         """Forget so many idle blocks, of which there must be enough."""

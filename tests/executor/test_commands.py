@@ -77,6 +77,35 @@ def test_simulated_and_measured_runs_stand_side_by_side(folder: Path) -> None:
     assert "Predicted against measured" in (folder / "again.html").read_text()
 
 
+def test_rounds_measure_their_own_costs(folder: Path) -> None:
+    done = kvtwin(
+        f"validate trace.csv --model config.json --policy paging:block_size=16 {SMALL} "
+        "--kv-cache-dtype int8_fp16 --repeats 2 --json -o paired",
+        folder,
+    )
+    assert done.returncode in (0, 1), done.stderr
+    content = json.loads(done.stdout)
+    rows = {row["name"]: row for row in content["rows"]}
+    assert {row["policy"] for row in rows.values()} == {"paging:block_size=16 int8_fp16"}
+    assert rows["kv_allocated_bytes"]["passed"]
+    assert rows["lockstep_all_s"]["error_percent"] is not None
+    run = json.loads(
+        (folder / "paired/paging-block_size-16-int8_fp16-simulated/run.json").read_text()
+    )
+    assert run["cost"]["name"] == "calibrated"
+
+
+def test_plan_logs_are_written(folder: Path) -> None:
+    lines = (folder / "out/paging-block_size-16-plans.jsonl").read_text().splitlines()
+    log = [json.loads(line) for line in lines]
+    rows = [line.split(",") for line in (folder / "trace.csv").read_text().split()[1:]]
+    assert sum(one["plan"]["prefill_tokens"] for one in log) == sum(int(row[1]) for row in rows)
+    steps = 0
+    for one in log:
+        assert one["plan"]["step"] == steps
+        steps += one["steps"]
+
+
 def test_the_simulator_uses_the_table(folder: Path) -> None:
     done = kvtwin(
         "simulate trace.csv --model config.json --cost cost.json --policy paging:block_size=16 "
@@ -126,8 +155,9 @@ def test_without_torch_it_says_what_to_install(folder: Path) -> None:
 def test_doctor_checks_what_runs_here(folder: Path) -> None:
     done = kvtwin("doctor", folder, COLUMNS="200")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("attention in torch: ") == 5
+    assert done.stdout.count("attention in torch: ") == 7
     assert "FAILS" not in done.stdout
+    assert "policies that are simulated alone" in done.stdout
 
 
 def test_gpu_script_rehearses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,12 +168,15 @@ def test_gpu_script_rehearses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         max_num_batched_tokens=64,
         max_model_len=512,
         max_num_seqs=2,
+        tests=("--version",),
+        step_batches=(1,),
     )
     monkeypatch.setattr(gpu, "REHEARSAL", small)
-    assert gpu.main(["--rehearse", "-o", str(tmp_path)]) in (0, 1)
+    assert gpu.main(["--rehearse", "-o", str(tmp_path)]) == 0
     written = {file.stem for file in tmp_path.glob("*.json")}
     cost = "cost-llama-small-preallocation"
-    assert written == {"ceilings", "checks", "attention", cost, "validation"}
+    phases = {"tests", "ceilings", "checks", "attention", "steps", "validation"}
+    assert written == {*phases, cost}
     for file in tmp_path.glob("*.json"):
         assert "error" not in json.loads(file.read_text()), file
 

@@ -83,7 +83,8 @@ TABLES = {
     "paged 16": lambda: Paged(8, 16),
     "chunked": lambda: Paged(3, 32),
     "contiguous": lambda: Contiguous(4, 32),
-    "ring": lambda: Ring(3, 32, 4),
+    "ring": lambda: Contiguous(3, 32, Ring(32, 4)),
+    "paged ring": lambda: Paged(24, 4, Ring(32, 4)),
 }
 
 
@@ -99,7 +100,11 @@ def test_layouts_agree_with_plain_attention(heads: tuple[int, int, int]) -> None
 def test_rings_that_wrap(window: int, sinks: int) -> None:
     model = geometry()
     expected = outputs(model, Contiguous(3, 32), PlainAttention(window, sinks))
-    assert close(outputs(model, Ring(3, window + sinks, sinks)), expected)
+    ring = Ring(window + sinks, sinks)
+    assert close(outputs(model, Contiguous(3, ring.slots, ring)), expected)
+    for page in (1, 4, 16):
+        pages = 3 * -(-ring.slots // page)
+        assert close(outputs(model, Paged(pages, page, ring)), expected), page
 
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)

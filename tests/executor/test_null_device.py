@@ -1,8 +1,12 @@
 """The executor decides as the simulator does: with predicted times its plan log is the same."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
-from executor.cache.table import Table, table_for
+from executor.cache.choice import table_for
+from executor.cache.table import Table
 from executor.device import NullDevice
 from executor.driver import free_run, lockstep
 from executor.plan_log import Logged, expand, logged, single
@@ -16,6 +20,7 @@ from sim.record import Recorder
 from sim.scheduler import Scheduler
 from sim.simulation import Setup, prepare
 from workloads import read_trace
+from workloads.schema import PrefixBlocks
 from workloads.transform import first
 
 POLICIES = (
@@ -24,6 +29,17 @@ POLICIES = (
     "paging:block_size=512,watermark=0.05",
     "preallocation",
     "sliding_window:window=256,sinks=4",
+    "chunked:chunk_tokens=128",
+    "paging:block_size=16+sliding_window:window=250,sinks=4",
+    "paging:block_size=16+prefix",
+    "paging:block_size=16+top_k:k=128,page=16",
+    "paging:block_size=16+int8:scale=fp16",
+    "preallocation:reserve=pow2",
+    "preallocation:reserve=oracle",
+    "preallocation:reserve=pow2,allocator=buddy",
+    "growing:start=64",
+    "growing:start=64,step=128",
+    "growing:start=64+sliding_window:window=250,sinks=4",
 )
 
 
@@ -69,17 +85,36 @@ def simulated(setup: Setup, cost: Roofline) -> tuple[list[Logged], Recorder]:
     return log, recorder
 
 
+def with_shared_prompts(setup: Setup) -> Setup:
+    """Three system prompts of up to 384 tokens, as if the trace had published its blocks.
+
+    In half of the memory, because sharing needs less.
+    """
+    blocks = [-(-tokens // 64) for tokens in setup.trace.prompt_tokens.tolist()]
+    ids = [
+        request % 3 * 10 + block if block < 6 else 1000 * request + block
+        for request, count in enumerate(blocks)
+        for block in range(count)
+    ]
+    offsets = np.cumsum([0, *blocks])
+    prefix = PrefixBlocks(64, offsets, np.array(ids))
+    pool = replace(setup.pool, capacity_bytes=setup.pool.capacity_bytes // 2)
+    return replace(setup, trace=replace(setup.trace, prefix=prefix), pool=pool)
+
+
 @pytest.mark.parametrize("batching", ["continuous", "static"])
 @pytest.mark.parametrize("policy", POLICIES)
 def test_plan_logs_are_equal(policy: str, batching: str) -> None:
     setup = azure_slice(policy, batching)
+    if "prefix" in policy:
+        setup = with_shared_prompts(setup)
     cost = Roofline(setup.model, setup.device)
     log, predicted = simulated(setup, cost)
     steps = list(expand(log))
     assert len(steps) > len(log)
 
     scheduler, measured = engine(setup)
-    table = table_for(scheduler.manager, getattr(setup.policy, "sinks", 0))
+    table = table_for(scheduler.manager, setup.policy)
     device = FollowedDevice(cost, table, scheduler.manager)
     own: list[Logged] = []
     free_run(logged(serve(setup.trace, scheduler, measured), own), scheduler, device)
@@ -111,8 +146,12 @@ def test_lockstep_refuses_another_runs_log() -> None:
         lockstep(serve(setup.trace, scheduler, recorder), scheduler, NullDevice(cost), expand(log))
 
 
-def test_slices_preempt() -> None:
-    """Or the logs above would be equal for want of anything hard."""
+def test_slices_are_hard() -> None:
+    """Or the logs above would be equal for want of anything that differs."""
     setup = azure_slice("paging:block_size=16")
     log, _ = simulated(setup, Roofline(setup.model, setup.device))
     assert any(entry.plan.preempted for entry in log)
+    setup = with_shared_prompts(azure_slice("paging:block_size=16+prefix"))
+    log, recorder = simulated(setup, Roofline(setup.model, setup.device))
+    assert any(entry.plan.preempted for entry in log)
+    assert recorder.log().requests["cached_tokens"].sum() > 1000

@@ -7,7 +7,7 @@ from typing import Literal
 
 import torch
 
-from ..check import check_addresses, check_window, query_group
+from ..check import decode_arguments
 from ..configs import (
     LOG2E,
     Config,
@@ -53,9 +53,7 @@ def decode(
     max_length  an upper bound of lengths known to the host: no device synchronisation
     """
     batch, q_heads, head_dim = q.shape
-    heads = query_group(q, pool)
-    check_addresses(pool, table, start, batch)
-    check_window(window, sinks, ring)
+    heads = decode_arguments(q, pool, table, start, window, sinks, ring)
     out = torch.empty_like(q) if out is None else out
     if lse is None:
         lse = torch.empty(batch, q_heads, dtype=torch.float32, device=q.device)

@@ -13,16 +13,29 @@ from ..tile import finish, locate, softmax_step
 
 
 @triton.jit
-def key_range(
-    length, sinks, window, i_split, WINDOW: tl.constexpr, SPLITS: tl.constexpr, BN: tl.constexpr
-):
-    """Visible keys, positions that a window skips after its sinks, and this split's interval."""
+def assigned(
+    START, LENGTHS, sinks, window, sl_b, sl_h,
+    HEADS: tl.constexpr, GP: tl.constexpr, PAGED: tl.constexpr, WINDOW: tl.constexpr,
+    SPLITS: tl.constexpr, BN: tl.constexpr,
+):  # fmt: skip
+    """What this program works on: sequence, kv head, split and query heads of the group [GP]; the
+    sequence's first slot, its visible keys, those that a window skips after its sinks, and the
+    split's interval."""
+    BLOCKS: tl.constexpr = (HEADS + GP - 1) // GP  # of GP query heads
+    i_b, i_h = tl.program_id(0).to(tl.int64), (tl.program_id(1) // BLOCKS).to(tl.int64)
+    i_s = tl.program_id(2)
+    o_g = tl.program_id(1) % BLOCKS * GP + tl.arange(0, GP)
+    length = tl.load(LENGTHS + i_b * sl_b + i_h * sl_h)
     visible = length
     if WINDOW != "none":
         visible = tl.minimum(length, sinks + window)
     span = tl.cdiv(tl.cdiv(visible, BN), SPLITS) * BN
-    first = i_split * span
-    return visible, length - visible, first, tl.minimum(first + span, visible)
+    first = i_s * span
+    start = tl.zeros([], tl.int64)
+    if not PAGED:
+        start += tl.load(START + i_b)
+    last = tl.minimum(first + span, visible)
+    return i_b, i_h, i_s, o_g, start, visible, length - visible, first, last
 
 
 @triton.jit
@@ -33,17 +46,11 @@ def decode_kernel(
     PAGED: tl.constexpr, PAGE: tl.constexpr, WINDOW: tl.constexpr,
     SPLITS: tl.constexpr, BN: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
-    BLOCKS: tl.constexpr = (HEADS + GP - 1) // GP  # of GP query heads
-    i_b, i_h = tl.program_id(0).to(tl.int64), (tl.program_id(1) // BLOCKS).to(tl.int64)
-    i_s = tl.program_id(2)
-    length = tl.load(LENGTHS + i_b * sl_b + i_h * sl_h)
-    visible, skipped, first, last = key_range(length, sinks, window, i_s, WINDOW, SPLITS, BN)
-    start = tl.zeros([], tl.int64)
-    if not PAGED:
-        start += tl.load(START + i_b)
+    i_b, i_h, i_s, o_g, start, visible, skipped, first, last = assigned(
+        START, LENGTHS, sinks, window, sl_b, sl_h, HEADS, GP, PAGED, WINDOW, SPLITS, BN
+    )
     WHOLE: tl.constexpr = PAGE % BN == 0 and WINDOW != "full"
 
-    o_g = tl.program_id(1) % BLOCKS * GP + tl.arange(0, GP)
     o_d = tl.arange(0, DP)
     m_g = o_g < HEADS
     m_d = o_d < D

@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 
 from ..tile import as_half, finish, locate, softmax_step, unpack
-from .kernel import key_range
+from .kernel import assigned
 
 
 @triton.jit
@@ -48,21 +48,15 @@ def decode_packed_kernel(
     SPLITS: tl.constexpr, BN: tl.constexpr, STAGES: tl.constexpr, ALIGN: tl.constexpr,
 ):  # fmt: skip
     """W words a row. K, V and their strides count 16-bit words; SIDE 32-bit ones (fp8: floats)."""
-    BLOCKS: tl.constexpr = (HEADS + GP - 1) // GP  # of GP query heads
-    i_b, i_h = tl.program_id(0).to(tl.int64), (tl.program_id(1) // BLOCKS).to(tl.int64)
-    i_s = tl.program_id(2)
-    length = tl.load(LENGTHS + i_b * sl_b + i_h * sl_h)
-    visible, skipped, first, last = key_range(length, sinks, window, i_s, WINDOW, SPLITS, BN)
-    start = tl.zeros([], tl.int64)
-    if not PAGED:
-        start += tl.load(START + i_b)
+    i_b, i_h, i_s, o_g, start, visible, skipped, first, last = assigned(
+        START, LENGTHS, sinks, window, sl_b, sl_h, HEADS, GP, PAGED, WINDOW, SPLITS, BN
+    )
     WHOLE: tl.constexpr = PAGE % BN == 0 and WINDOW != "full"
     FOUR: tl.constexpr = STORAGE == "int4"
     # Distance between the parts of a head, and between the elements of one.
     PART: tl.constexpr = W if FOUR else 1
     STEP: tl.constexpr = 1 if FOUR else 2
 
-    o_g = tl.program_id(1) % BLOCKS * GP + tl.arange(0, GP)
     o_w = tl.arange(0, WP)
     m_w = o_w < W
     # Rows beyond the group repeat its last head: a mask here would be kept, and spilt, for the end.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from ..check import check_addresses, check_window, query_group
+from ..check import prefill_arguments
 from ..configs import LOG2E, Config, ceil_div, device_arch, pow2_above, prefill_config
 from ..pool import KVPool
 
@@ -43,15 +43,7 @@ def prefill(
     """
     q_heads, head_dim = q.shape[1:]
     batch = past.shape[0]
-    heads = query_group(q, pool)
-    check_addresses(pool, table, start, batch)
-    check_window(window, sinks, ring)
-    if table is not None and table.dim() != 2:
-        raise ValueError("prefill takes one table for all heads: [batch, max_pages]")
-    if k.shape != (q.shape[0], pool.kv_heads, head_dim) or k.dtype != q.dtype:
-        raise ValueError(f"k must be {q.dtype} [{q.shape[0]}, {pool.kv_heads}, {head_dim}]")
-    if v.shape != k.shape or k.stride() != v.stride() or k.stride(-1) != 1 or v.dtype != k.dtype:
-        raise ValueError("k and v must share type, shape and strides, the last one 1")
+    heads = prefill_arguments(q, k, v, pool, past, table, start, window, sinks, ring)
     out = torch.empty_like(q) if out is None else out
     if lse is None:
         lse = torch.empty(q.shape[:2], dtype=torch.float32, device=q.device)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from ..check import check_addresses, query_group
+from ..check import mass_arguments, score_arguments
 from ..configs import LOG2E, ceil_div, pow2_above
 from ..pool import KVPool
 
@@ -62,16 +62,14 @@ def page_scores(
     an upper bound of q·k over the page, and the greatest of its group's heads: a page stays if any
     head wants it.
     """
-    batch, q_heads, head_dim = q.shape
+    batch, _, head_dim = q.shape
     kv_heads, width = marks.shape[1], table.shape[1]
+    heads = score_arguments(q, marks)
     scores = torch.empty(batch, kv_heads, width, dtype=torch.float32, device=q.device)
     if scores.numel() == 0:
         return scores
-    if q_heads % kv_heads:
-        raise ValueError(f"{q_heads} query heads do not divide among {kv_heads} kv heads")
     from .kernel import page_score_kernel
 
-    heads = q_heads // kv_heads
     page_score_kernel[(batch, kv_heads, ceil_div(width, BLOCK_PAGES))](
         q,
         marks,
@@ -150,10 +148,7 @@ def accumulate_mass(
     key's mass is set, not added to: a slot needs no clearing when it is reused.
     """
     batch, _, head_dim = q.shape
-    heads = query_group(q, pool)
-    check_addresses(pool, table, start, batch)
-    if mass.shape != pool.k.shape[:3] or mass.stride(-1) != 1:
-        raise ValueError(f"mass must be [pages, kv_heads, page_size]: {mass.shape}")
+    heads = mass_arguments(q, pool, mass, table, start)
     if batch == 0 or max_length == 0:
         return
     from .kernel import mass_kernel

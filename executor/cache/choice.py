@@ -1,0 +1,46 @@
+"""Which table follows which manager."""
+
+from executor.cache.buffers import Buffers
+from executor.cache.contiguous import Contiguous
+from executor.cache.paged import Paged
+from executor.cache.ring import Ring
+from executor.cache.selected import Selected
+from executor.cache.shared import Shared
+from executor.cache.table import Table
+from sim.policy import buffers
+from sim.policy.base import Manager, Policy
+from sim.policy.paging import Pages, RingPages, SelectPages
+from sim.policy.preallocation import Rings, Slabs
+from sim.policy.saturating_manager import Saturating
+from sim.policy.shared_pages import SharedPages
+from sim.policy.sliding_window import SlidingWindow
+from workloads.errors import InputError
+
+REFUSED = "virtual, layers=unified|capped, top_k mode=evict or off paging blocks of its page size"
+"""Policies that are simulated and not executed."""
+
+
+def table_for(manager: Manager, policy: Policy) -> Table:
+    """The table that follows this policy's manager, over an equal pool.
+
+    Raises InputError for a policy that has no tensors behind it.
+    """
+    retention = getattr(policy, "retention", None) or policy
+    ring = None
+    if isinstance(manager, Saturating) and isinstance(retention, SlidingWindow):
+        ring = Ring(manager.cap, min(retention.sinks, manager.cap - 1))
+    if ring or not isinstance(manager, Saturating):
+        if type(manager) in (Slabs, Rings):
+            assert isinstance(manager, Slabs)
+            return Contiguous(manager.total, manager.slots, ring)
+        if type(manager) in (Pages, RingPages):
+            assert isinstance(manager, Pages)
+            return Paged(manager.blocks, manager.block_size, ring)
+        if isinstance(manager, SharedPages):
+            return Shared(manager.blocks, manager.block_size, manager.names)
+        if isinstance(manager, buffers.Contiguous):
+            return Buffers(manager, ring)
+    elif type(manager) is SelectPages and manager.block_size == getattr(retention, "page", None):
+        count = max(1, manager.cap // manager.block_size)
+        return Selected(manager.blocks, manager.block_size, count, manager.landmark_bytes)
+    raise InputError(f"the executor has no cache for this policy; it refuses {REFUSED}")

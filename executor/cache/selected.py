@@ -1,0 +1,16 @@
+"""Paging where attention reads few pages, which it chooses by their landmarks."""
+
+from executor.cache.paged import Paged
+from executor.cache.table import Table
+
+
+class Selected(Paged):
+    """Pages with a landmark each; a decoding request reads `count` of them."""
+
+    def __init__(self, units: int, unit_slots: int, count: int, landmark_bytes: int) -> None:
+        super().__init__(units, unit_slots)
+        self.count = count
+        self.landmark_bytes = landmark_bytes
+
+    def synthetic(self) -> Table:
+        return Selected(self.units, self.unit_slots, self.count, self.landmark_bytes)
