@@ -7,8 +7,9 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple
 
-from rich.console import Console
 from rich.table import Table
+
+from workloads.console import console
 
 if TYPE_CHECKING:
     from executor.kernels.pool import Storage
@@ -32,7 +33,7 @@ def examine(device: str | None) -> int:
         table.add_column(name)
     for what, works, why in found:
         table.add_row({True: "ok", False: "FAILS", None: "-"}[works], what, why)
-    Console().print(table)
+    console().print(table)
     return int(any(finding.works is False for finding in found))
 
 

@@ -3,7 +3,7 @@
 Runs of one simulation share most of it, so equal parts are shown once, with the runs they hold for.
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -119,7 +119,7 @@ def facts(run: Run) -> tuple[tuple[str, str], ...]:
         ("Model", " · ".join(model)),
         ("Device", " · ".join(device)),
         ("KV budget", " · ".join(budget)),
-        ("Limits", " · ".join(_limit(name, value) for name, value in info.limits.items())),
+        ("Limits", " · ".join(_limits(info.limits))),
     )
 
 
@@ -128,7 +128,22 @@ LIMITS = {
     "max_num_batched_tokens": "at most {} tokens a step",
     "max_model_len": "contexts up to {} tokens",
     "batching": "{} batching",
+    "preemption": "preemption by {}",
+    "victim": "the {} request gives way",
 }
+
+
+def _limits(limits: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in limits.items():
+        if name == "pressure":
+            yield _limit("preemption", value["preemption"])
+            yield _limit("victim", {"last": "latest"}.get(value["victim"], value["victim"]))
+            if value["preemption"] == "swap":
+                yield f"{gib(value['swap_space_bytes'])} of swap space"
+        elif name == "rules":
+            yield from (rule.replace("_", " ") for rule, on in value.items() if on)
+        else:
+            yield _limit(name, value)
 
 
 def _limit(name: str, value: object) -> str:

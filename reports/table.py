@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from rich.console import Console
 from rich.table import Table
 
 from reports.compare import MetricLike, rows
 from reports.text import column
+from workloads.console import console
 
 TERMINAL = (
     "finished",
@@ -24,18 +24,12 @@ TERMINAL = (
 ONLY_IF_ANY = ("truncated", "refused", "unfinished")
 """Columns that say nothing while they are zero everywhere."""
 
-WIDTH = 110
-"""Columns where there is no terminal to ask."""
-
 
 def print_summary(
     runs: Mapping[str, Sequence[Mapping[str, object]] | Sequence[MetricLike]],
 ) -> None:
     """Print `summary_table` on stdout."""
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=WIDTH)
-    console.print(summary_table(runs))
+    console().print(summary_table(runs))
 
 
 class _Metric(NamedTuple):

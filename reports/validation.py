@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from pydantic import ValidationError
-from rich.console import Console
 from rich.table import Table
 
 from reports import text
 from reports.run_json import Number, Part
+from workloads.console import console
 from workloads.errors import InputError
 
 
@@ -94,7 +94,6 @@ def _number(value: float | None, unit: str) -> str:
 def print_rows(content: dict[str, Any]) -> None:
     """A table on the terminal."""
     found = Validation.model_validate(content)
-    console = Console()
     for policy, rows in by_policy(found.rows).items():
         table = Table(title=policy, title_justify="left", box=None)
         for name in ("metric", "unit", "predicted", "measured", "error %", "spread %", "±", ""):
@@ -102,5 +101,5 @@ def print_rows(content: dict[str, Any]) -> None:
             table.add_column(name, justify="left" if left else "right", no_wrap=True)
         for row in rows:
             table.add_row(*row)
-        console.print(table)
-    console.print("validation passed" if found.passed else "validation FAILED")
+        console().print(table)
+    console().print("validation passed" if found.passed else "validation FAILED")

@@ -90,7 +90,7 @@ def _throughput(log: Log) -> list[Metric]:
         Metric("makespan_s", "Makespan", "s", "end of the last step − first arrival", makespan),
         Metric(
             "request_throughput",
-            "Requests",
+            "Served",
             "req/s",
             "(finished + truncated) ÷ makespan",
             rate(int(done.sum())),
@@ -152,7 +152,8 @@ def _statistics(name: str, seconds: Floats, weights: NDArray[np.int64]) -> list[
     if len(seconds):
         order = np.argsort(seconds, kind="stable")
         ranked, upto = seconds[order], np.cumsum(weights[order])
-        mean = float(np.dot(seconds, weights)) / int(upto[-1])
+        # not a dot product, whose last digits depend on the number of threads
+        mean = float((seconds * weights).sum()) / int(upto[-1])
         values = [mean, *(_percentile(ranked, upto, q) for q in (50, 90, 99))]
     else:
         values = []

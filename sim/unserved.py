@@ -28,7 +28,7 @@ def find_unserved(setup: Setup) -> list[Unserved]:
     if longest == setup.limits.max_model_len:
         reason = f"the longest context is {longest:,} tokens (--max-model-len)"
     else:
-        reason = f"the whole cache serves {longest:,} tokens under {setup.label}"
+        reason = f"the whole cache serves {longest:,} tokens, of which the last is never stored"
     trace = setup.trace
     rows = np.flatnonzero(trace.prompt_tokens + trace.output_tokens > longest).tolist()
     lengths = [(int(trace.prompt_tokens[row]), int(trace.output_tokens[row])) for row in rows]
@@ -42,8 +42,8 @@ def summary(setup: Setup, unserved: list[Unserved]) -> str:
     """One line: how many are refused and truncated, and by which limit."""
     refused = sum(not row.served_tokens for row in unserved)
     if not unserved:
-        return f"{setup.label}: all {len(setup.trace):,} requests can be served"
+        return f"all {len(setup.trace):,} requests can be served"
     return (
-        f"{setup.label}: {refused:,} of {len(setup.trace):,} requests can never be served, "
+        f"{refused:,} of {len(setup.trace):,} requests can never be served, "
         f"{len(unserved) - refused:,} will be truncated: {unserved[0].reason}"
     )

@@ -4,11 +4,11 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from workloads.catalog import ShippedTrace
+from workloads.console import console
 from workloads.describe import DEFINITIONS, Description, TokenStats
 
 
@@ -22,15 +22,15 @@ def print_catalog(shipped: Sequence[ShippedTrace]) -> None:
     table = Table("name", "format", "licence", "description")
     for entry in shipped:
         table.add_row(entry.name, entry.format, entry.licence, entry.description)
-    Console().print(table)
+    console().print(table)
 
 
 def print_description(description: Description) -> None:
     """Print what was read, when requests arrive, and how long they are."""
-    console = Console()
-    console.print(_facts(description))
-    console.print(_lengths(description))
-    console.print(f"Percentiles: {DEFINITIONS['percentiles']}.", style="dim", highlight=False)
+    out = console()
+    out.print(_facts(description))
+    out.print(_lengths(description))
+    out.print(f"Percentiles: {DEFINITIONS['percentiles']}.", style="dim", highlight=False)
 
 
 def _facts(description: Description) -> Table:

@@ -6,6 +6,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from workloads.console import console
+
 
 def block_size(
     trace: str,
@@ -48,7 +50,6 @@ def block_size(
         rows = [{**asdict(row), "cost": row.cost} for row in advice.curve]
         print(dumps({"recommended": advice.recommended, "curve": rows}, indent=1, allow_nan=False))
         return
-    from rich.console import Console
     from rich.table import Table
 
     table = Table(box=None, header_style="bold")
@@ -68,7 +69,7 @@ def block_size(
             "█" * max(1, round(12 * row.cost / most)) + (" advised" if best else ""),
             style="bold" if best else None,
         )
-    Console().print(table)
+    console().print(table)
     print(
         "\nempty: slots, of those held, mean over generated tokens; tables: 4 B a block, of its KV;"
         "\nlookups: a 32 B sector a block, layer and KV head, of the KV read (a lower bound);"

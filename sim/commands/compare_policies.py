@@ -5,6 +5,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from workloads.console import console
+
 
 def compare_policies(
     trace: str,
@@ -78,7 +80,6 @@ def compare_policies(
         ]
         print(dumps(found, indent=1, allow_nan=False, ensure_ascii=False))
         return
-    from rich.console import Console
     from rich.table import Table
 
     numbers = ("served", "kept GiB", "metadata GiB", "unused GiB", "read GiB", "vs 16-bit", "held")
@@ -86,16 +87,15 @@ def compare_policies(
     for row in rows:
         sizes = (row.kept_bytes, row.metadata_bytes, row.unused_bytes, row.read_bytes)
         table.add_row(
-            row.policy,
+            row.policy.replace("+", "\n  +"),
             f"{row.requests:,}",
             *(f"{size / 2**30:,.2f}" for size in sizes),
             f"{row.compression:.2f}x",
             f"{row.held_compression:.2f}x",
             row.gives_up,
         )
-    console = Console()
-    console.print(table)
-    console.print(
+    console().print(table)
+    console().print(
         "Sums over requests at their end; reads over all decode steps; vs 16-bit: KV of all tokens "
         "÷ kept, metadata included; held: ÷ kept and unused."
     )

@@ -14,6 +14,7 @@ from sim.measured.comparison import Error, Tolerance, compare
 from sim.measured.prediction import prediction
 from sim.measured.read import Measured, read_measured
 from sim.simulation import Run, execute
+from workloads.console import console
 
 LENGTHS_ONLY = "lengths only: prompts are taken to share nothing"
 
@@ -93,14 +94,14 @@ def compare_run(
     if output is not None:
         _write(measured, run, output)
     if json:
-        print(dumps(as_json(run, errors, knowledge), indent=1, allow_nan=False))
+        print(dumps(as_json(measured, run, errors, knowledge), indent=1, allow_nan=False))
     else:
         _print(measured, run, errors, knowledge)
     if not all(error.within for error in errors):
         sys.exit(1)
 
 
-def as_json(run: Run, errors: list[Error], knowledge: str) -> dict[str, Any]:
+def as_json(measured: Measured, run: Run, errors: list[Error], knowledge: str) -> dict[str, Any]:
     """What --json prints."""
     setup = run.setup
     return {
@@ -112,6 +113,7 @@ def as_json(run: Run, errors: list[Error], knowledge: str) -> dict[str, Any]:
         "constants": [constant._asdict() for constant in run.cost.constants],
         "warnings": list(run.cost.warnings),
         "prompts": knowledge,
+        "left_out": measured.trace.provenance.dropped,
         "predicted_preemptions": _preemptions(run),
         "within": all(error.within for error in errors),
         "metrics": [
@@ -122,7 +124,6 @@ def as_json(run: Run, errors: list[Error], knowledge: str) -> dict[str, Any]:
 
 
 def _print(measured: Measured, run: Run, errors: list[Error], knowledge: str) -> None:
-    from rich.console import Console
     from rich.table import Table
 
     table = Table(box=None, header_style="bold")
@@ -135,12 +136,13 @@ def _print(measured: Measured, run: Run, errors: list[Error], knowledge: str) ->
         table.add_row(
             e.label, f"{e.measured:.4f}", f"{e.predicted:.4f}", e.unit, error, allowed, sign
         )
-    console = Console()
     setup = run.setup
     source = f"profile {setup.profile.name}" if setup.profile else "roofline, no kernel profile"
     print(f"{measured.name}: {setup.model.name} on {setup.tp} × {setup.device.name}")
     print(f"engine {setup.engine.name}, {source}; {knowledge}")
-    console.print(table)
+    console().print(table)
+    for reason, rows in measured.trace.provenance.dropped.items():
+        print(f"{rows:,} of {measured.trace.provenance.rows_read:,} requests left out: {reason}")
     if not measured.records_kv:
         print("KV use was not recorded")
     print(f"preemptions predicted: {_preemptions(run)}")

@@ -6,6 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from sim.engines import ENGINES, SOURCES, parameters
+from workloads.console import console
 
 
 def list_engines(*, json: Annotated[bool, Parameter(negative="")] = False) -> None:
@@ -29,7 +30,6 @@ def list_engines(*, json: Annotated[bool, Parameter(negative="")] = False) -> No
         ]
         print(dumps({"engines": rows, "sources": SOURCES}, indent=2, allow_nan=False))
         return
-    from rich.console import Console
     from rich.table import Table
 
     table = Table("parameter", *presets, "source", box=None, header_style="bold")
@@ -39,4 +39,4 @@ def list_engines(*, json: Annotated[bool, Parameter(negative="")] = False) -> No
             for values in presets.values()
         ]
         table.add_row(name, *cells, SOURCES[name])
-    Console().print(table)
+    console().print(table)

@@ -8,6 +8,7 @@ from cyclopts import Parameter
 
 from sim.policy.composition import axis
 from sim.policy.registry import policies
+from workloads.console import console
 
 
 def list_policies(*, json: Annotated[bool, Parameter(negative="")] = False) -> None:
@@ -32,7 +33,6 @@ def list_policies(*, json: Annotated[bool, Parameter(negative="")] = False) -> N
     if json:
         print(dumps(rows, indent=2, allow_nan=False))
         return
-    from rich.console import Console
     from rich.table import Table
 
     table = Table(
@@ -43,4 +43,4 @@ def list_policies(*, json: Annotated[bool, Parameter(negative="")] = False) -> N
         assert isinstance(options, dict)
         text = ",".join(f"{key}={value}" for key, value in options.items())
         table.add_row(str(row["name"]), str(row["kind"]), text, str(row["description"]))
-    Console().print(table)
+    console().print(table)

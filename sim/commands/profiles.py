@@ -6,6 +6,8 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from workloads.console import console
+
 app = App(name="profiles", help="Measured kernel times: convert them into a profile.")
 
 
@@ -124,11 +126,10 @@ def list_profiles(*, json: Annotated[bool, Parameter(negative="")] = False) -> N
     if json:
         print(dumps(rows, indent=2, allow_nan=False))
         return
-    from rich.console import Console
     from rich.table import Column, Table
 
     name = Column("profile", no_wrap=True)
     table = Table(name, "gpu", "model", "tp", "source", box=None, header_style="bold")
     for row in rows:
         table.add_row(*(str(row[key]) for key in ("name", "gpu", "model", "tp", "source")))
-    Console().print(table)
+    console().print(table)

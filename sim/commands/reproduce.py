@@ -5,6 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from workloads.console import console
 from workloads.errors import InputError
 
 
@@ -34,7 +35,6 @@ def sosp23(
         listed = [{**row._asdict(), "difference": row.difference} for row in rows]
         print(dumps(listed, indent=1, allow_nan=False))
         return
-    from rich.console import Console
     from rich.table import Table
 
     table = Table(box=None, header_style="bold")
@@ -52,7 +52,7 @@ def sosp23(
             f"{row.simulated:.1f}" if share else f"{row.simulated:.2f}",
             f"{row.difference:+.1f} points" if share else f"{row.difference:+.1f} %",
         )
-    Console().print(table)
+    console().print(table)
     print(
         "\nOPT-13B, A100-40GB, 15,728 slots; Poisson arrivals, lognormal lengths with the published"
         "\nmeans and a CV of 1. 'external' has all that no buffer holds: holes, the buddy"

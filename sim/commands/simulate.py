@@ -15,7 +15,7 @@ from sim.progress import Progress
 from sim.scheduler import Batching
 from workloads.errors import InputError
 
-DEFAULT_POLICIES = ("preallocation", "sliding_window", "paging")
+DEFAULT_POLICIES = ("preallocation", "sliding_window:window=1024", "paging")
 
 
 def simulate(
@@ -65,7 +65,7 @@ def simulate(
         How KV is stored: auto (the model's own type), fp16, bf16, fp8, int8 or int8_fp16.
     policy
         A cache policy with its options, such as paging:block_size=16; may be repeated. Without
-        it: preallocation, sliding_window and paging.
+        it: preallocation, sliding_window:window=1024 and paging.
     output
         Folder for one run folder a policy and the report; a folder of earlier runs is replaced.
     request_rate
@@ -117,6 +117,7 @@ def simulate(
     """
     from sim.batch import run_all
     from sim.cost.steps_table import read_table
+    from sim.notes import notes
     from sim.run_folder import REPORT, folder_name, replaced_folder
     from sim.simulation import Cost, prepare, with_policy
     from sim.units import parse_bytes
@@ -177,17 +178,27 @@ def simulate(
         listed = {label: [row._asdict() for row in rows] for label, rows in unserved.items()}
         print(dumps(listed, indent=1, allow_nan=False, ensure_ascii=False))
         return
-    for each in setups:
-        lacking = unserved[each.label]
-        if check or (lacking and not json):
-            print(summary(each, lacking))
-        for row in lacking if check else ():
-            print(
-                f"  request {row.request}: prompt {row.prompt_tokens:,}, output "
-                f"{row.output_tokens:,} tokens, gets {row.served_tokens:,}"
-            )
+    if not json:
+        for note in dict.fromkeys(note for each in setups for note in notes(each)):
+            print(f"note: {note}")
     if check:
+        for each in setups:
+            print(f"{each.label}: {summary(each, unserved[each.label])}")
+            for row in unserved[each.label]:
+                print(
+                    f"  request {row.request}: prompt {row.prompt_tokens:,}, output "
+                    f"{row.output_tokens:,} tokens, gets {row.served_tokens:,}"
+                )
         return
+    if not json:
+        said: dict[str, list[str]] = {}
+        for each in setups:
+            if unserved[each.label]:
+                said.setdefault(summary(each, unserved[each.label]), []).append(each.label)
+        for line, whose in said.items():
+            print(
+                f"{'every policy' if len(whose) == len(setups) > 1 else ', '.join(whose)}: {line}"
+            )
     command = shlex.join(["kvtwin", *sys.argv[1:]])
     metrics: dict[str, list[dict[str, Any]]] = {}
     with replaced_folder(output) as staged, Progress(len(setups)) as progress:

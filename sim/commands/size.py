@@ -1,7 +1,6 @@
 """`kvtwin size` and `kvtwin list models|gpus`."""
 
 import json
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Annotated
@@ -16,6 +15,7 @@ from sim.model.presets import find_model, model_names
 from sim.policy.registry import parse_policy
 from sim.scheduler import Limits
 from sim.units import gib, parse_bytes
+from workloads.console import console
 from workloads.errors import InputError
 
 Json = Annotated[bool, Parameter(name="--json", negative="")]
@@ -256,7 +256,6 @@ def list_gpus(*, json_output: Json = False) -> None:
 
 
 def _print_table(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
-    from rich.console import Console  # late: importing it takes longer than the rest
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
@@ -268,5 +267,4 @@ def _print_table(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> N
         )
     for row in rows:
         table.add_row(*row)
-    # into a pipe nothing wraps, so that each row stays a line
-    Console(width=None if sys.stdout.isatty() else 200).print(table)
+    console().print(table)

@@ -119,7 +119,10 @@ def read_table(file: Path) -> CostTable:
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise InputError(f"--cost {file}: {error}, expected a file of kvtwin calibrate") from None
+        why = error.strerror if isinstance(error, OSError) else error
+        raise InputError(
+            f"--cost {file}: {why}; expected roofline, table or a file of kvtwin calibrate"
+        ) from None
     try:
         return CostTable.model_validate(content)
     except ValidationError as error:

@@ -18,7 +18,7 @@ from sim.cost.kernels import KernelRules, captured_size
 from sim.cost.profile import GEMMS, PER_LAYER, PER_SEQUENCE, PER_STEP, Profile
 from sim.cost.roofline import Efficiency
 from sim.cost.skew import LengthSkew, has_skew
-from sim.memory.hardware import Device
+from sim.memory.hardware import DEVICES, Device
 from sim.model.geometry import Model
 from sim.plan import Chunk, StepPlan
 from workloads.errors import InputError
@@ -43,7 +43,7 @@ class KernelTable:
         token_bytes: int | None = None,
         rules: KernelRules | None = None,
     ) -> None:
-        _check(model, profile, tp)
+        _check(model, device, profile, tp)
         self.rules = rules or KernelRules()
         self._layers = model.layers
         self._token_bytes = token_bytes or model.kv_bytes_per_token(tp=tp)
@@ -238,8 +238,13 @@ def _used(efficiency: Efficiency) -> tuple[Constant, ...]:
     return efficiency.bandwidth, efficiency.matmul, efficiency.attention
 
 
-def _check(model: Model, profile: Profile, tp: int) -> None:
+def _check(model: Model, device: Device, profile: Profile, tp: int) -> None:
     meta = profile.meta
+    measured_on = DEVICES.get(str(meta["gpu"]))
+    if measured_on and device.name in DEVICES and device.name != measured_on.name:
+        raise InputError(
+            f"--profile {profile.label}: measured on {measured_on.name}, not {device.name}"
+        )
     if meta["tp"] != tp:
         raise InputError(f"--profile {profile.label}: measured for --tp {meta['tp']}, not {tp}")
     for field in ("hidden_size", "num_heads"):

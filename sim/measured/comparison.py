@@ -27,6 +27,10 @@ class Tolerance:
     makespan: float = 1.0
     running: float = 2.0
 
+    def __post_init__(self) -> None:
+        if not min(self.mean, self.percentile, self.makespan, self.running) >= 0:
+            raise InputError("--tolerance-…: expected at least 0 per cent")
+
 
 @dataclass(frozen=True, slots=True)
 class Error:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from sim.cost.profile import Profile, find_profile
 from sim.engines import Engine, find_engine
 from sim.measured.read import Measured
+from sim.memory.hardware import find_device
 from sim.model.presets import find_model
 from sim.simulation import Cost, Setup, prepare
 from workloads.errors import InputError
@@ -38,11 +39,12 @@ def prediction(
     for option, value in (("--model", chosen), ("--gpu", device)):
         if value is None:
             raise InputError(f"{measured.name}: meta.json doesn't say; expected {option}")
+    if gpu and measured.gpu and find_device(gpu).name != measured.gpu:
+        raise InputError(f"--gpu {gpu}: {measured.name} was measured on {measured.gpu}")
     geometry = find_model(str(chosen))
     degree = tp or int(options.get("tensor_parallel_size") or 1)
     if profile is None and cost is None:
         from sim.cost.profile import profile_for
-        from sim.memory.hardware import find_device
 
         profile = profile_for(find_device(str(device)).name, geometry.name, degree)
     blocks = measured.blocks

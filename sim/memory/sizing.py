@@ -44,8 +44,8 @@ def explain(model: Model, fit: Fit) -> list[tuple[str, int]]:
     return [
         *(line for line in lines if line[1]),
         ("reserved", memory.reserved),
-        ("tails and dead tokens", memory.internal),
-        ("holes and rounding", memory.external),
+        ("internal: tails, dead tokens", memory.internal),
+        ("external: holes, rounding", memory.external),
         ("free", memory.free),
     ]
 

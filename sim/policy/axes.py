@@ -4,7 +4,7 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from sim.policy.base import Manager, Policy, Pool
+from sim.policy.base import Manager, Policy, Pool, spec_name
 from workloads.errors import InputError
 
 
@@ -57,8 +57,8 @@ class Modifier(Policy):
     """A policy that stands behind a placement."""
 
     def manager(self, pool: Pool) -> Manager:
-        name = type(self).__name__
-        raise InputError(f"{name}: changes a placement, expected one before it, as in paging+…")
+        name = spec_name(type(self))
+        raise InputError(f"{name}: changes a placement, expected one before it: paging+{name}")
 
 
 @dataclass(frozen=True)

@@ -209,6 +209,11 @@ class Manager(ABC):
         assert self.prefilled >= 0
 
 
+def spec_name(kind: type) -> str:
+    """What a kind of policy is called on the command line: `SlidingWindow` is `sliding_window`."""
+    return "".join(f"_{c.lower()}" if c.isupper() else c for c in kind.__name__).lstrip("_")
+
+
 @dataclass(frozen=True)
 class Policy(ABC):
     """Options of a policy. Equal specs behave equally."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, fields
 
 from sim.policy.axes import KEEP_ALL, Modifier, Placement, Retention, Sharing, Storage
-from sim.policy.base import Manager, Policy, Pool
+from sim.policy.base import Manager, Policy, Pool, spec_name
 from workloads.errors import InputError
 
 AXES: tuple[type[Policy], ...] = (Placement, Retention, Storage, Sharing)
@@ -24,7 +24,7 @@ class Composition(Policy):
 
     @property
     def limitation(self) -> str | None:
-        return "; ".join(filter(None, [part.limitation for part in _parts(self)])) or None
+        return "; ".join(filter(None, [part.limitation for part in parts_of(self)])) or None
 
     def manager(self, pool: Pool) -> Manager:
         if self.storage:
@@ -50,7 +50,7 @@ def compose(*parts: Policy) -> Policy:
 
     Raises InputError in one line for two of one axis, or modifiers without anything before them.
     """
-    flat = [part for whole in parts for part in _parts(whole)]
+    flat = [part for whole in parts for part in parts_of(whole)]
     first, modifiers = flat[0], flat[1:]
     if not modifiers:
         return first
@@ -69,7 +69,8 @@ def compose(*parts: Policy) -> Policy:
     return Composition(first, **found)  # type: ignore[arg-type]  # keyed by axis above
 
 
-def _parts(policy: Policy) -> list[Policy]:
+def parts_of(policy: Policy) -> list[Policy]:
+    """The policy itself, or what a composition is made of, its base first."""
     if not isinstance(policy, Composition):
         return [policy]
     values = [getattr(policy, field.name) for field in fields(policy)]
@@ -77,4 +78,4 @@ def _parts(policy: Policy) -> list[Policy]:
 
 
 def _name(policy: Policy) -> str:
-    return type(policy).__name__
+    return spec_name(type(policy))

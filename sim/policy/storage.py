@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple
 
 from sim.model.layers import LayerGroup
 from sim.policy.axes import Storage
-from sim.policy.base import Pool, Stored
+from sim.policy.base import Pool, Stored, spec_name
 from workloads.errors import InputError
 
 Side = Literal["none", "int4", "int8", "fp8", "fp16", "bf16", "fp32"]
@@ -41,7 +41,7 @@ class Quantised(Storage):
     @property
     def label(self) -> str:
         """Its name on the command line."""
-        return type(self).__name__.lower()
+        return spec_name(type(self))
 
     @property
     def bits(self) -> int:
@@ -63,6 +63,11 @@ class Quantised(Storage):
     def apply(self, pool: Pool) -> Pool:
         if not pool.groups:
             raise InputError(f"{self.label}: expected a pool that knows the model's layers")
+        plain = [group.heads_per_rank(pool.tp) * group.head_dim for group in pool.groups]
+        if any(0 < one.key < 2 * n for one, n in zip(pool.stored, plain, strict=True)):
+            raise InputError(
+                f"{self.label}: KV is stored in 8 bits already (--kv-cache-dtype); expected auto"
+            )
         return pool.storing(tuple(self._stored(group, pool.tp) for group in pool.groups))
 
     def _stored(self, group: LayerGroup, tp: int) -> Stored:

@@ -94,6 +94,21 @@ def test_traces(folder: Path, rows: str | None, named: list[str]) -> None:
         (["--kv-cache-memory", "12"], ["--kv-cache-memory", "GiB"]),
         (["--kv-cache-memory", "1kB"], ["3355443200", "1000"]),
         (["--polcy", "paging"], ["--polcy", "--policy"]),
+        (["--policy", "top_k"], ["top_k", "paging+top_k"]),
+        (["--policy", "paging+int8", "--kv-cache-dtype", "fp8"], ["int8", "--kv-cache-dtype"]),
+        (["--cost", "nowhere"], ["--cost nowhere", "kvtwin calibrate"]),
+        (["--samples", "0"], ["samples is 0"]),
+        (
+            [
+                "--model",
+                "llama-3.1-8b",
+                "--cost",
+                "table",
+                "--profile",
+                "rtx-4090-llama-3.1-8b-tp1",
+            ],
+            ["measured on rtx-4090", "a100-40gb"],
+        ),
     ],
 )
 def test_options(folder: Path, options: list[str], named: list[str]) -> None:

@@ -100,6 +100,22 @@ def test_a_broken_table_is_one_line(tmp_path: Path, file: str, text: str, messag
         read_folder(folder, name="x", model=str(config))
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--gpu", "h100"], "--gpu h100: rtx-4090-llama-3.1-8b was measured on rtx-4090"),
+        (["--tolerance-mean", "-1"], "expected at least 0 per cent"),
+    ],
+)
+def test_what_contradicts_the_run_is_one_line(
+    tmp_path: Path, options: list[str], message: str
+) -> None:
+    result = kvtwin("compare-run", "rtx-4090-llama-3.1-8b", *options, cwd=tmp_path)
+    assert result.returncode == 2
+    assert result.stderr.splitlines() == [result.stderr.strip()]
+    assert message in result.stderr
+
+
 def test_an_all_reduce_in_words() -> None:
     numbers, source = parse_all_reduce("small=11us+11.5GB/s,switch=640KiB,large=45us+15.9GB/s")
     assert numbers == {

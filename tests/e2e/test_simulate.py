@@ -153,3 +153,11 @@ def test_the_report_says_what_a_token_takes_in_each_group_of_layers(tmp_path: Pa
     assert [g["scale_bytes"] for g in groups] == [10 * heads * 4, 52 * heads * 4]
     page = (tmp_path / "mixed" / "report.html").read_text()
     assert f"<td>52 window</td><td>the last 1,024 tokens</td><td>{52 * heads * 128:,}</td>" in page
+
+
+def test_metrics_do_not_depend_on_the_number_of_processes(tmp_path: Path) -> None:
+    runs = [
+        azure(tmp_path, "--first", "400", "--no-report", "--jobs", jobs, "-o", f"jobs-{jobs}")
+        for jobs in ("1", "2")
+    ]
+    assert runs[0] == runs[1]
