@@ -9,7 +9,8 @@ from executor.cache.shared import Shared
 from executor.cache.table import Table
 from sim.policy import buffers
 from sim.policy.base import Manager, Policy
-from sim.policy.paging import Pages, RingPages, SelectPages
+from sim.policy.pages import Pages
+from sim.policy.paging import RingPages, SelectPages
 from sim.policy.preallocation import Rings, Slabs
 from sim.policy.saturating_manager import Saturating
 from sim.policy.shared_pages import SharedPages

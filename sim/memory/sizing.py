@@ -7,7 +7,7 @@ from itertools import count
 from sim.memory.ledger import Ledger
 from sim.model.geometry import Model
 from sim.policy.base import Manager, Memory, Policy, Pool
-from sim.policy.paging import Pages
+from sim.policy.pages import Pages
 from sim.sequence import Sequence
 from workloads.errors import InputError
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from sim.model.layers import LayerGroup
 from sim.policy.base import Manager, Pool, Stored, group_bytes
-from sim.policy.paging import Pages
+from sim.policy.pages import Pages
 from sim.policy.saturating import SaturatingSum
 from sim.policy.tallied import Tallied
 from sim.sequence import Sequence

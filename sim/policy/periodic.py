@@ -3,9 +3,7 @@
 from abc import abstractmethod
 from sys import maxsize
 
-from sim.policy.axes import Retained
 from sim.policy.base import Pool
-from sim.policy.saturating_manager import Saturating
 from sim.policy.tallied import Tallied
 from sim.sequence import Sequence
 
@@ -80,26 +78,3 @@ class Periodic(Tallied):
         assert 0 <= self.free <= self.units
         assert sum(self._residues) == self.filling
         assert min(self._residues) >= 0
-
-
-class Ring(Saturating, Periodic):
-    """Mixed into a paged manager: past the cap tokens overwrite the oldest, and take no units."""
-
-    def longest(self) -> int:
-        held = super().longest()
-        return self.pool.max_len if held >= self.cap else held
-
-    def units_for(self, tokens: int) -> int:
-        whole = super().units_for  # type: ignore[safe-super]  # of the class this is mixed into
-        return whole(min(tokens, self.cap))
-
-    def saturate(self, retained: Retained) -> None:
-        super().saturate(retained)
-        self.fills_below = self.cap
-
-    def grow(self, steps: int) -> None:
-        before = self.seen.growing
-        super().grow(steps)
-        if full := before - self.seen.growing:  # `growable` stops where one gets full
-            self._residues[(self.cap - self.tick) % self.period] -= full
-            self.filling -= full

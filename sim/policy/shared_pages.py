@@ -3,7 +3,7 @@
 from sys import maxsize
 
 from sim.policy.base import Pool
-from sim.policy.paging import Pages
+from sim.policy.pages import Pages
 from sim.policy.prefix_cache import Hold, PrefixCache, Run
 from sim.sequence import Sequence
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from sim.policy.axes import Placement, Retained
 from sim.policy.base import Manager, Pool
-from sim.policy.periodic import Periodic, Ring
+from sim.policy.periodic import Periodic
+from sim.policy.ring import Ring
 from workloads.errors import InputError
 
 PAGE_KIB = (64, 128, 256, 2048)
