@@ -37,7 +37,7 @@ class AddressSpace(ABC):
 
     def served(self, need: int) -> int:
         """Free units in holes where buffers of `need` units would fit."""
-        return sum(units for _, units in self.holes() if units >= need)
+        return sum([units for _, units in self.holes() if units >= need])
 
 
 class FirstFit(AddressSpace):
@@ -48,7 +48,11 @@ class FirstFit(AddressSpace):
         self._holes = [(0, size)] if size else []
 
     def largest(self) -> int:
-        return max((units for _, units in self._holes), default=0)
+        return max([units for _, units in self._holes], default=0)
+
+    def served(self, need: int) -> int:
+        # the base's words without a copy of the list: this is asked in every event
+        return sum([units for _, units in self._holes if units >= need])
 
     def allocate(self, units: int) -> int | None:
         for index, (address, size) in enumerate(self._holes):

@@ -54,8 +54,7 @@ class Contiguous(Tallied):
         self.slots = 0
         self.final = 0
         self.copying = 0  # units of buffers that are being copied from, left after this step
-        self._need = 1
-        self._served = self.space.size  # free units where the last buffer would fit
+        self._need = 1  # units of the buffer placed last
 
     def place(self, seq: Sequence, slots: int) -> None:
         """Take a buffer for the sequence. It must fit."""
@@ -68,7 +67,6 @@ class Contiguous(Tallied):
         self.slots += buffer.slots
         self.final += buffer.final
         self._need = units
-        self._survey()
 
     def take_back(self, index: int) -> Buffer:
         """Forget a sequence's buffer. The caller gives its addresses back."""
@@ -81,10 +79,6 @@ class Contiguous(Tallied):
     def give_back(self, buffer: Buffer) -> None:
         """Its addresses are free again."""
         self.space.release(buffer.address, buffer.units)
-        self._survey()
-
-    def _survey(self) -> None:
-        self._served = self.space.served(self._need)
 
     def release(self, seq: Sequence) -> None:
         super().release(seq)
@@ -92,7 +86,8 @@ class Contiguous(Tallied):
 
     def tally(self) -> tuple[int, ...]:
         """Live tokens, those that there will be, and units: taken, copied from, free and usable."""
-        return self.live_tokens(), self.final, self.taken, self.copying, self._served
+        served = self.space.served(self._need)
+        return self.live_tokens(), self.final, self.taken, self.copying, served
 
     def uses(self, tally: tuple[Any, ...]) -> tuple[Any, ...]:
         tokens, final, taken, copying, served = tally

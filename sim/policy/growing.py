@@ -60,8 +60,9 @@ class GrowingBuffers(Contiguous):
         self._copy_bytes = 0  # in this step
         self._copied: dict[int, Buffer] = {}  # buffers being copied from
         self._sequences: dict[int, Sequence] = {}  # that decode and can grow
-        self._full: list[tuple[int, int]] = []  # a heap of (tick at which it is full, index)
-        self._full_at: dict[int, int] = {}
+        self._full_at: dict[int, int] = {}  # the tick at which a sequence's buffer is full
+        self._full: dict[int, set[int]] = {}  # sequences by that tick
+        self._ticks: list[int] = []  # a heap of the keys of `_full`
 
     def _most(self) -> int:
         """Slots of the largest buffer of the series that fits into an empty pool."""
@@ -99,13 +100,19 @@ class GrowingBuffers(Contiguous):
 
     def _expect(self, index: int, tick: int) -> None:
         self._full_at[index] = tick
-        heappush(self._full, (tick, index))
+        if tick not in self._full:
+            self._full[tick] = set()
+            heappush(self._ticks, tick)
+        self._full[tick].add(index)
+
+    def _forget(self, index: int) -> None:
+        if index in self._full_at:
+            self._full[self._full_at.pop(index)].discard(index)
 
     def _next_full(self) -> int | None:
-        full = self._full
-        while full and self._full_at.get(full[0][1]) != full[0][0]:
-            heappop(full)
-        return full[0][0] if full else None
+        while self._ticks and not self._full[self._ticks[0]]:
+            del self._full[heappop(self._ticks)]
+        return self._ticks[0] if self._ticks else None
 
     def growable(self, limit: int) -> int:
         tick = self._next_full()
@@ -122,7 +129,7 @@ class GrowingBuffers(Contiguous):
 
     def _due(self) -> list[int]:
         """Sequences that must be copied in the next step, in the order in which it is done."""
-        return sorted(index for index, tick in self._full_at.items() if tick == self.tick)
+        return sorted(self._full.get(self.tick, ()))
 
     def _next_size(self, index: int) -> int:
         return self.capacity(self.buffers[index].slots + 1)
@@ -151,23 +158,21 @@ class GrowingBuffers(Contiguous):
         self.place(seq, size)
         self._copy_bytes += 2 * old.slots * self.pool.token_bytes
         self.copied_bytes += 2 * old.slots * self.pool.token_bytes
+        self._forget(index)
         if size < self.cap_slots:
             self._expect(index, self.tick + size - old.slots)
         else:
-            self._forget(index)
+            del self._sequences[index]
 
     def _leave(self, index: int) -> None:
         buffer = self._copied.pop(index)
         self.copying -= buffer.units
         self.give_back(buffer)
 
-    def _forget(self, index: int) -> None:
-        self._full_at.pop(index, None)
-        self._sequences.pop(index, None)
-
     def rest(self, seq: Sequence) -> None:
         super().rest(seq)
         self._forget(seq.index)
+        self._sequences.pop(seq.index, None)
 
     def release(self, seq: Sequence) -> None:
         super().release(seq)
