@@ -160,7 +160,7 @@ def validate(
     from executor.plan_log import write_log
     from executor.validate import validate as compare
     from sim.cost.steps_table import read_table
-    from sim.run_folder import VALIDATION_FILE, folder_name, replaced_folder, write_run
+    from sim.run_folder import PLANS, VALIDATION_FILE, folder_name, replaced_folder, write_run
     from workloads import read_trace
     from workloads.transform import first as first_requests
     from workloads.transform import scale_rate
@@ -193,7 +193,7 @@ def validate(
             outcome = compare(setup, machine, llama, repeats)
             done.append(outcome)
             name = folder_name(outcome.predicted.setup.label)
-            write_log(outcome.plans, staged / f"{name}-plans.jsonl")
+            write_log(outcome.plans, staged / f"{name}{PLANS}")
             for run in (outcome.predicted, outcome.measured):
                 folder = staged / f"{name}-{run.kind}"
                 folder.mkdir()
@@ -208,6 +208,10 @@ def validate(
         print(text)
     else:
         import_module("reports.validation").print_rows(content)
+        for outcome in done:
+            if refused := outcome.predicted["refused"]:
+                label = outcome.predicted.setup.label
+                print(f"{label}: {refused:,} of {len(requests):,} requests never fitted")
         print(f"runs in {output}, report: {output / REPORT_FILE}")
     if not content["passed"]:
         sys.exit(1)
@@ -240,8 +244,9 @@ def _setups(
     max_model_len: int | None,
     cost_table: "CostTable | None",
 ) -> "list[Setup]":
-    """One setup a policy and storage; those that can't hold a token fail here."""
+    """One setup a policy and storage; what can't hold a token or be executed fails here."""
     from executor.assemble import host_device
+    from executor.cache.choice import table_for
     from sim.simulation import prepare
     from sim.units import parse_bytes
     from workloads.schema import Provenance, Trace
@@ -268,7 +273,10 @@ def _setups(
         for kv_dtype in kv_dtypes
     ]
     for setup in setups:
-        setup.policy.manager(setup.pool)
+        try:
+            table_for(setup.policy.manager(setup.pool), setup.policy)
+        except InputError as error:
+            raise InputError(f"--policy {setup.label}: {error}") from None
         setup.cost()
     return setups
 

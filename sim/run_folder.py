@@ -29,6 +29,8 @@ REPORT = "report.html"
 FILES = {"run.json", "requests.parquet", "steps.parquet", "timeline.parquet"}
 VALIDATION_FILE = "validation.json"
 """Beside run folders: predicted and measured numbers, judged."""
+PLANS = "-plans.jsonl"
+"""Beside them, behind a folder's name: the plans that were replayed."""
 
 
 def folder_name(label: str) -> str:
@@ -70,7 +72,7 @@ def _replaceable(folder: Path) -> bool:
     return all(
         {part.name for part in child.iterdir()} == FILES
         if child.is_dir()
-        else child.name in (REPORT, VALIDATION_FILE)
+        else child.name in (REPORT, VALIDATION_FILE) or child.name.endswith(PLANS)
         for child in folder.iterdir()
     )
 

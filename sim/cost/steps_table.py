@@ -12,10 +12,11 @@ Context and past count tokens that are kept: `kept_tokens` is the most a sequenc
 """
 
 import json
+from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from sim.memory.hardware import Device
 from workloads.errors import InputError
@@ -23,11 +24,20 @@ from workloads.errors import InputError
 SCHEMA_VERSION = 1
 
 Seconds = Annotated[float, Field(allow_inf_nan=False)]
+Duration = Annotated[float, Field(allow_inf_nan=False, gt=0)]
 Knots = Annotated[tuple[int, ...], Field(min_length=1)]
 
 
 class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def _check(knots: tuple[int, ...], seconds: tuple[float, ...]) -> None:
+    """Raise ValueError where there isn't one time for each of ascending knots."""
+    if len(seconds) != len(knots):
+        raise ValueError(f"{len(knots)} knots and {len(seconds)} seconds, expected as many")
+    if any(low >= high for low, high in pairwise(knots)):
+        raise ValueError("expected ascending knots")
 
 
 class Line(_Part):
@@ -36,13 +46,23 @@ class Line(_Part):
     knots: Knots
     seconds: tuple[Seconds, ...]
 
+    @model_validator(mode="after")
+    def _is_a_line(self) -> Self:
+        _check(self.knots, self.seconds)
+        return self
+
 
 class DecodeLine(_Part):
     """Steps of one batch size, by context."""
 
     batch: int
     context: Knots
-    seconds: tuple[Seconds, ...]
+    seconds: tuple[Duration, ...]
+
+    @model_validator(mode="after")
+    def _is_a_line(self) -> Self:
+        _check(self.context, self.seconds)
+        return self
 
 
 class PrefillLine(_Part):
@@ -50,7 +70,12 @@ class PrefillLine(_Part):
 
     tokens: int
     past: Knots
-    seconds: tuple[Seconds, ...]
+    seconds: tuple[Duration, ...]
+
+    @model_validator(mode="after")
+    def _is_a_line(self) -> Self:
+        _check(self.past, self.seconds)
+        return self
 
 
 class Section(_Part):
@@ -97,7 +122,13 @@ class CostTable(_Part):
     elapsed_s: Seconds
     dense: Line
     sampling: Line
-    sections: tuple[Section, ...]
+    sections: Annotated[tuple[Section, ...], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _takes_time(self) -> Self:
+        if min(self.dense.seconds) <= 0:
+            raise ValueError("dense: expected seconds above 0")
+        return self
 
     def device(self) -> Device:
         """The device as the ledger and reports know devices: by what was measured of it."""
@@ -127,5 +158,5 @@ def read_table(file: Path) -> CostTable:
         return CostTable.model_validate(content)
     except ValidationError as error:
         first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"])
+        field = ".".join(str(part) for part in first["loc"]) or "the whole"
         raise InputError(f"--cost {file}: {field}: {first['msg'].lower()}") from None

@@ -155,6 +155,27 @@ def test_files_are_checked(tmp_path: Path) -> None:
         read_table(file)
 
 
+@pytest.mark.parametrize(
+    ("line", "values", "message"),
+    [
+        ("seconds", [1e-3], "dense: .*knots and 1 seconds, expected as many"),
+        ("seconds", None, "expected seconds above 0"),
+        ("knots", None, "dense: .*expected ascending knots"),
+    ],
+)
+def test_lines_of_a_file_are_checked(
+    tmp_path: Path, line: str, values: list[float] | None, message: str
+) -> None:
+    content = json.loads(table().model_dump_json())
+    dense = content["dense"]
+    wrong = [-1.0] * len(dense["knots"]) if line == "seconds" else [1] * len(dense["knots"])
+    dense[line] = values or wrong
+    file = tmp_path / "cost.json"
+    file.write_text(json.dumps(content))
+    with pytest.raises(InputError, match=message):
+        read_table(file)
+
+
 def test_interpolation() -> None:
     assert interpolate((1, 3), (10.0, 30.0), 2) == 20.0
     assert interpolate((1, 3), (10.0, 30.0), 5) == 50.0

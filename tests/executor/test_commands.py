@@ -95,6 +95,16 @@ def test_rounds_measure_their_own_costs(folder: Path) -> None:
     assert run["cost"]["name"] == "calibrated"
 
 
+def test_a_validation_can_be_done_again_in_its_place(folder: Path) -> None:
+    command = (
+        f"validate trace.csv --model config.json --policy paging:block_size=16 {SMALL} "
+        "--cost cost.json --first 4 --repeats 1 -o again"
+    )
+    for _ in range(2):
+        done = kvtwin(command, folder)
+        assert done.returncode in (0, 1), done.stderr
+
+
 def test_plan_logs_are_written(folder: Path) -> None:
     lines = (folder / "out/paging-block_size-16-plans.jsonl").read_text().splitlines()
     log = [json.loads(line) for line in lines]
@@ -133,6 +143,10 @@ def test_mistakes_take_one_line(folder: Path) -> None:
         ("calibrate --model config.json -o missing/x.json", "no such folder missing"),
         ("calibrate --model opt.json -o x.json", "the executor runs Llama-shaped models"),
         ("simulate trace.csv --model config.json", "--gpu: missing"),
+        (
+            "validate trace.csv --model config.json --policy paging --policy virtual -o x",
+            "--policy virtual: the executor has no cache for this policy",
+        ),
         ("simulate trace.csv --model config.json --cost trace.csv", "--cost trace.csv"),
     ):
         done = kvtwin(command, folder)
