@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from sim.measured.read import Measured, read_measured, shipped_runs
+from sim.measured.transfer import transfer
 from workloads.errors import InputError
 from workloads.schema import PrefixBlocks, Trace
 
@@ -29,8 +30,6 @@ def read_prefixes(name_or_path: str, measured: Measured) -> tuple[PrefixBlocks, 
     unit, shares, content = read_shares(shipped_shares(measured.name))
     if name_or_path == "inferred":
         return prompt_blocks(measured.trace, unit, shares), str(content["source"])
-    from sim.measured.transfer import transfer
-
     twin = read_measured(content["twin"])
     unit, shares, _ = read_shares(shipped_shares(twin.name))
     source = f"prompt sharing inferred from the stamps of {twin.name}, the same conversations"
@@ -38,6 +37,7 @@ def read_prefixes(name_or_path: str, measured: Measured) -> tuple[PrefixBlocks, 
 
 
 def shipped_shares(name: str) -> Path:
+    """The file that comes with a shipped run."""
     return Path(str(files("sim.measured").joinpath(f"runs/{name}/prefixes.json")))
 
 
