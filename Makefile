@@ -39,7 +39,7 @@ $(VENV)/peers/dynamo/done:
 
 # On a machine with an NVIDIA GPU and the executor's packages; REHEARSE=--rehearse runs it on a CPU.
 gpu:
-	$(if $(wildcard $(VENV)/tests),$(BIN)/python,$(PYTHON)) -m executor.gpu $(REHEARSE) -o executor/results
+	$(if $(wildcard $(VENV)/tests),$(BIN)/python,$(PYTHON)) -m benchmarks.gpu $(REHEARSE) -o executor/results
 
 clean:
 	rm -rf $(VENV) out build *.egg-info

@@ -9,17 +9,17 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 
-from sim.cost.all_reduce import all_reduce
-from sim.cost.profile import Profile, find_profile
-from sim.engines import VLLM_0_19, find_engine
+from sim.cost.kernels.all_reduce import all_reduce
+from sim.cost.kernels.profile import Profile, find_profile
+from sim.hardware import find_device
 from sim.measured.comparison import Error, compare
 from sim.measured.prediction import prediction
 from sim.measured.prefixes import read_prefixes
 from sim.measured.read import read_measured
-from sim.memory.hardware import find_device
 from sim.memory.ledger import kv_budget
 from sim.model.presets import find_model
-from sim.simulation import Run, execute
+from sim.run.engine_presets import VLLM_0_19, find_engine
+from sim.run.simulation import Run, execute
 
 RUNS = {
     "RTX 4090": ("rtx-4090-llama-3.1-8b", "rtx-4090", "rtx-4090-llama-3.1-8b-tp1"),

@@ -20,7 +20,7 @@ from benchmarks.commands import growth, help_command, seven_policies, table_comm
 from benchmarks.process import measure, median
 from benchmarks.simpy_floor import wait_for
 from benchmarks.workload import OTHERS, POLICIES, hour, loop, table
-from sim.simulation import Setup
+from sim.run.simulation import Setup
 
 ROUNDS = 5
 

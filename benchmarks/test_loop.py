@@ -8,7 +8,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from benchmarks.simpy_floor import wait_for
 from benchmarks.workload import OTHERS, POLICIES, hour, loop, table
-from sim.simulation import Setup, prepare
+from sim.run.simulation import Setup, prepare
 from workloads import read_trace
 
 Timed = Callable[[Setup], None]

@@ -6,11 +6,11 @@ from functools import cache
 import numpy as np
 
 from sim.cost.roofline import Roofline
-from sim.driver import run_simulated
-from sim.engine import serve
-from sim.record import Recorder
-from sim.scheduler import Scheduler
-from sim.simulation import Setup, prepare
+from sim.engine.loop import serve
+from sim.engine.record import Recorder
+from sim.engine.scheduler import Scheduler
+from sim.run.driver import run_simulated
+from sim.run.simulation import Setup, prepare
 from workloads import read_trace
 from workloads.read import read_lengths
 from workloads.schema import Trace

@@ -3,26 +3,24 @@
 import shlex
 import sys
 from dataclasses import asdict
-from importlib import import_module
 from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from executor.require import require_torch
+from executor.device.require import require_torch
 from workloads.errors import InputError
 
 if TYPE_CHECKING:
-    from executor.machine import Machine
-    from executor.validate import Validation
-    from sim.cost.steps_table import CostTable
-    from sim.simulation import Setup
+    from executor.device.machine import Machine
+    from executor.validation.validate import Validation
+    from sim.cost.steps.table import CostTable
+    from sim.run.simulation import Setup
     from workloads.schema import Trace
 
 DeviceKind = Literal["cpu", "cuda"]
 Policies = Annotated[list[str] | None, Parameter(negative="")]
-REPORT_FILE = "report.html"
 DEFAULT_POLICIES = (
     "preallocation",
     "sliding_window:window=512,sinks=4",
@@ -53,7 +51,7 @@ def calibrate(
     device
         "cpu" or "cuda".
     output
-        The file to write: JSON, described in sim/cost/steps_table.py.
+        The file to write: JSON, described in sim/cost/steps/table.py.
     policy
         A policy to calibrate for; may be repeated. Default: preallocation, sliding_window, paging.
     kv_cache_dtype
@@ -70,9 +68,9 @@ def calibrate(
         CPU threads. One is timed by its own CPU time, more by the wall clock.
     """
     require_torch()
-    from executor.assemble import random_llama
-    from executor.calibrate import calibrate as measure
-    from executor.machine import open_machine
+    from executor.device.assemble import random_llama
+    from executor.device.machine import open_machine
+    from executor.validation.calibrate import calibrate as measure
 
     machine = open_machine(device, threads)
     if not output.parent.is_dir():
@@ -155,12 +153,15 @@ def validate(
     require_torch()
     if repeats < 1:
         raise InputError(f"--repeats {repeats}: expected at least 1")
-    from executor.assemble import random_llama
-    from executor.machine import open_machine
+    from executor.device.assemble import random_llama
+    from executor.device.machine import open_machine
     from executor.plan_log import write_log
-    from executor.validate import validate as compare
-    from sim.cost.steps_table import read_table
-    from sim.run_folder import PLANS, VALIDATION_FILE, folder_name, replaced_folder, write_run
+    from executor.validation.validate import validate as compare
+    from reports.build import write_report
+    from reports.files import PLANS, REPORT, VALIDATION
+    from reports.validation import print_rows
+    from sim.cost.steps.table import read_table
+    from sim.run.folder import folder_name, replaced_folder, write_run
     from workloads import read_trace
     from workloads.transform import first as first_requests
     from workloads.transform import scale_rate
@@ -201,18 +202,17 @@ def validate(
                 folders.append(folder)
         content = _content(done, machine, repeats)
         text = dumps(content, indent=1, allow_nan=False, ensure_ascii=False)
-        (staged / VALIDATION_FILE).write_text(text + "\n", encoding="utf-8")
-        build = import_module("reports.build")
-        build.write_report(folders, staged / REPORT_FILE, validation=staged / VALIDATION_FILE)
+        (staged / VALIDATION).write_text(text + "\n", encoding="utf-8")
+        write_report(folders, staged / REPORT, validation=staged / VALIDATION)
     if json:
         print(text)
     else:
-        import_module("reports.validation").print_rows(content)
+        print_rows(content)
         for outcome in done:
             if refused := outcome.predicted["refused"]:
                 label = outcome.predicted.setup.label
                 print(f"{label}: {refused:,} of {len(requests):,} requests never fitted")
-        print(f"runs in {output}, report: {output / REPORT_FILE}")
+        print(f"runs in {output}, report: {output / REPORT}")
     if not content["passed"]:
         sys.exit(1)
 
@@ -245,9 +245,9 @@ def _setups(
     cost_table: "CostTable | None",
 ) -> "list[Setup]":
     """One setup a policy and storage; what can't hold a token or be executed fails here."""
-    from executor.assemble import host_device
     from executor.cache.choice import table_for
-    from sim.simulation import prepare
+    from executor.device.assemble import host_device
+    from sim.run.simulation import prepare
     from sim.units import parse_bytes
     from workloads.schema import Provenance, Trace
 
@@ -289,6 +289,6 @@ def doctor(*, device: DeviceKind | None = None) -> None:
     device
         Check only this device. Default: all.
     """
-    from executor.doctor import examine
+    from executor.health.doctor import examine
 
     sys.exit(examine(device))

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
-from executor.device import Device
+from executor.device.base import Device
 from executor.plan_log import Logged, single
 from executor.work import work_of
-from sim.engine import Effects
+from sim.engine.loop import Effects
+from sim.engine.scheduler import Scheduler
 from sim.plan import Done, Sleep
-from sim.scheduler import Scheduler
 
 
 def free_run(effects: Effects, scheduler: Scheduler, device: Device) -> None:

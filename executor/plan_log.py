@@ -5,7 +5,7 @@ from json import dumps
 from pathlib import Path
 from typing import NamedTuple
 
-from sim.engine import Effects
+from sim.engine.loop import Effects
 from sim.plan import Execute, StepPlan
 
 

@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
+from sim.engine.scheduler import Scheduler
 from sim.plan import Chunk, StepPlan
-from sim.scheduler import Scheduler
 
 
 class Decode(NamedTuple):

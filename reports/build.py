@@ -11,7 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from reports import compare, sections, text, theme
+from reports import comparison, formats, sections, theme
 from reports.figures.latency import latency
 from reports.figures.load_over_time import load_over_time
 from reports.figures.memory_over_time import memory_over_time
@@ -114,7 +114,7 @@ def render(
         rule=RULE,
         facts=sections.shared(runs, sections.facts),
         differing=sections.differing(runs),
-        table=compare.rows([run.info.metrics for run in runs], comparable=comparable(runs)),
+        table=comparison.rows([run.info.metrics for run in runs], comparable=comparable(runs)),
         validation=validation,
         judged=by_policy(validation.rows) if validation else {},
         charts={chart.id: chart for chart in _charts(runs)},
@@ -127,7 +127,7 @@ def render(
         commands=sections.shared(runs, lambda run: run.info.command),
         seeds=sections.shared(runs, lambda run: run.info.seed),
         definitions=sections.definitions(runs),
-        text=text,
+        text=formats,
         plotly_js=Markup(get_plotlyjs()),
     )
     return str(page)

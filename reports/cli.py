@@ -30,13 +30,13 @@ def report(
     """
     # Here, so that mounting the command and printing its help need no plotly.
     from reports.build import check_name, write_report
+    from reports.files import VALIDATION
     from reports.load import load_runs
-    from sim.run_folder import VALIDATION_FILE
 
     if output is not None:
         check_name(output)  # a typing slip needn't wait for the runs to load
     runs = load_runs(dirs)
-    judged = next((file for folder in dirs if (file := folder / VALIDATION_FILE).is_file()), None)
+    judged = next((file for folder in dirs if (file := folder / VALIDATION).is_file()), None)
     written = write_report(runs, output or dirs[0] / "report.html", title, judged)
     if json:
         print(dumps({"report": str(written), "runs": [run.label for run in runs]}))

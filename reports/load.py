@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from reports.run_json import SCHEMA_VERSION, RunInfo
-from sim.record import MEMORY
+from reports.files import MEMORY, SCHEMA_VERSION
+from reports.run_json import RunInfo
 from workloads.errors import InputError
 
 Columns = dict[str, NDArray[Any]]

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from reports.formats import counted, gib, listed, number, power, rate
 from reports.load import Run
 from reports.run_json import LedgerLine, Metric
-from reports.text import counted, gib, listed, number, power, rate
 
 SHOWN_REFUSED = 10
 

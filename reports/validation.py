@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 from pydantic import ValidationError
 from rich.table import Table
 
-from reports import text
+from reports import formats
 from reports.run_json import Number, Part
 from workloads.console import console
 from workloads.errors import InputError
@@ -72,7 +72,7 @@ def by_policy(rows: Iterable[Row]) -> dict[str, list[Shown]]:
         grouped.setdefault(row.policy, []).append(
             Shown(
                 row.label,
-                row.unit if row.unit == "bytes" else text.shown_unit(row.unit),
+                row.unit if row.unit == "bytes" else formats.shown_unit(row.unit),
                 _number(row.predicted, row.unit),
                 _number(row.measured, row.unit),
                 "" if row.error_percent is None else f"{row.error_percent:+.1f}",
@@ -88,7 +88,7 @@ def _number(value: float | None, unit: str) -> str:
     """Bytes to the byte: they are compared for equality."""
     if unit == "bytes" and value is not None:
         return f"{value:,.0f}"
-    return text.number(value, unit)
+    return formats.number(value, unit)
 
 
 def print_rows(content: dict[str, Any]) -> None:

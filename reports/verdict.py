@@ -8,9 +8,9 @@ how it would have done.
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from reports.formats import counted, gib, listed, number
 from reports.load import Run
 from reports.sections import one_trace
-from reports.text import counted, gib, listed, number
 from reports.theme import USES, WASTE
 
 CLOSE = 0.01

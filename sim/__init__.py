@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sim.simulation import Run, Setup, simulate
+    from sim.run.simulation import Run, Setup, simulate
 
 __all__ = ["Run", "Setup", "simulate"]
 
@@ -13,7 +13,7 @@ def __getattr__(name: str) -> Any:
     if name in __all__:
         import importlib
 
-        module = importlib.import_module("sim.simulation")
+        module = importlib.import_module("sim.run.simulation")
         value = getattr(module, name)
         globals()[name] = value
         return value

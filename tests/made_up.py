@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sim.simulation import Run
+from sim.run.simulation import Run
 
 CONFIG = {
     "model_type": "llama",

@@ -4,8 +4,8 @@ from executor.cache.contiguous import Contiguous
 from executor.cache.ring import Ring
 from executor.cache.table import Move, Table
 from executor.work import Work
-from sim.policy import buffers
-from sim.policy.base import Manager
+from sim.policy.counting import buffers
+from sim.policy.manager import Manager
 
 
 class Buffers(Contiguous):

@@ -7,14 +7,15 @@ from executor.cache.ring import Ring
 from executor.cache.selected import Selected
 from executor.cache.shared import Shared
 from executor.cache.table import Table
-from sim.policy import buffers
-from sim.policy.base import Manager, Policy
-from sim.policy.pages import Pages
+from sim.policy.counting import buffers
+from sim.policy.counting.capped import Saturating
+from sim.policy.counting.pages import Pages
+from sim.policy.counting.slabs import Rings, Slabs
+from sim.policy.manager import Manager
 from sim.policy.paging import RingPages, SelectPages
-from sim.policy.preallocation import Rings, Slabs
-from sim.policy.saturating_manager import Saturating
 from sim.policy.shared_pages import SharedPages
 from sim.policy.sliding_window import SlidingWindow
+from sim.policy.spec import Policy
 from workloads.errors import InputError
 
 REFUSED = "virtual, layers=unified|capped, top_k mode=evict or off paging blocks of its page size"

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from executor.cache.paged import Paged
 from executor.cache.table import Table
 from executor.work import Work
-from sim.policy.prefix_cache import Hold, PrefixCache
+from sim.policy.counting.prefix_cache import Hold, PrefixCache
 
 Names = Sequence[tuple[int, int]]
 """Of a request's full blocks, as (name, blocks) in order."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from executor.cache.ring import Ring
 from executor.work import Work
-from sim.policy.base import Manager
+from sim.policy.manager import Manager
 
 Slots = NDArray[np.int64]
 

@@ -8,7 +8,7 @@ from executor.cache.table import Move, Table
 from executor.kernels.pool import KVPool, Storage, allocate
 from executor.kernels.topk import allocate_landmarks
 from sim.model.geometry import Model
-from sim.policy.base import Manager
+from sim.policy.manager import Manager
 from workloads.errors import InputError
 
 DTYPES = {2: torch.bfloat16, 4: torch.float32}

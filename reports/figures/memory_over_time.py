@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import plotly.graph_objects as go
 
 from reports.downsample import kept
+from reports.formats import GIB
 from reports.load import Run
-from reports.text import GIB
 from reports.theme import GAP, INK, USES, axis, figure, panel_domain, panel_title, panels_height
 
 PANEL = 132  # pixels of height a run

@@ -36,8 +36,8 @@ def block_size(
     json
         Print JSON instead of a table.
     """
+    from sim.hardware import find_device
     from sim.memory.block_size import advise_block_size
-    from sim.memory.hardware import find_device
     from sim.memory.ledger import kv_budget
     from sim.model.presets import find_model
     from workloads import read_trace

@@ -44,10 +44,10 @@ def compare_policies(
     json
         Print JSON, in bytes, instead of a table.
     """
-    from sim.memory.hardware import find_device
+    from sim.hardware import find_device
+    from sim.memory.approaches import APPROACHES, compare
     from sim.memory.ledger import kv_budget
     from sim.model.presets import find_model
-    from sim.policy.comparison import APPROACHES, compare
     from sim.policy.registry import parse_policy
     from workloads import read_trace
     from workloads.transform import first as first_requests

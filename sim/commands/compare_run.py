@@ -3,7 +3,6 @@
 import shlex
 import sys
 from dataclasses import asdict, replace
-from importlib import import_module
 from json import dumps
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -12,8 +11,9 @@ from cyclopts import Parameter
 
 from sim.measured.comparison import Error, Tolerance, compare
 from sim.measured.prediction import prediction
-from sim.measured.read import Measured, read_measured
-from sim.simulation import Run, execute
+from sim.measured.read import read_measured
+from sim.measured.run import Measured
+from sim.run.simulation import Run, execute
 from workloads.console import console
 
 LENGTHS_ONLY = "lengths only: prompts are taken to share nothing"
@@ -155,8 +155,9 @@ def _preemptions(run: Run) -> int:
 
 
 def _write(measured: Measured, run: Run, output: Path) -> None:
+    from reports.files import REPORT
     from sim.measured.log import as_run
-    from sim.run_folder import REPORT, replaced_folder, write_run
+    from sim.run.folder import replaced_folder, write_run
 
     command = shlex.join(["kvtwin", *sys.argv[1:]])
     with replaced_folder(output) as staged:
@@ -165,4 +166,6 @@ def _write(measured: Measured, run: Run, output: Path) -> None:
             place.mkdir()
         write_run(replace(run, setup=replace(run.setup, label="predicted")), places[0], command)
         write_run(as_run(measured, run), places[1], command)
-        import_module("reports.build").write_report(places, staged / REPORT)
+        from reports.build import write_report  # late: it loads plotly
+
+        write_report(places, staged / REPORT)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from sim.engines import ENGINES, SOURCES, parameters
+from sim.run.engine_presets import ENGINES, SOURCES, parameters
 from workloads.console import console
 
 

@@ -10,8 +10,9 @@ from cyclopts import Parameter
 from sim.measured.comparison import LATENCIES
 from sim.measured.fit import Fitted, fit, request_residuals, with_parameters
 from sim.measured.prediction import prediction
-from sim.measured.read import Measured, read_measured
-from sim.simulation import Setup, execute
+from sim.measured.read import read_measured
+from sim.measured.run import Measured
+from sim.run.simulation import Setup, execute
 from workloads.errors import InputError
 
 

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from sim.policy.composition import axis
 from sim.policy.registry import policies
+from sim.policy.spec import axis
 from workloads.console import console
 
 

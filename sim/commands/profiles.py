@@ -42,8 +42,8 @@ def convert(
     source
         Where the times come from, instead of what meta.yaml says.
     """
-    from sim.cost.convert import read_folder
-    from sim.cost.profile import write_profile
+    from sim.cost.kernels.llmservingsim import read_folder
+    from sim.cost.kernels.profile import write_profile
 
     profile = read_folder(
         folder,
@@ -91,9 +91,9 @@ def import_tables(
     tables
         Folder of the tables. Default: the installed package's.
     """
-    from sim.cost.nvidia import beside_roofline, imported
-    from sim.cost.profile import write_profile
-    from sim.memory.hardware import find_device
+    from sim.cost.kernels.nvidia import beside_roofline, imported
+    from sim.cost.kernels.profile import write_profile
+    from sim.hardware import find_device
     from sim.model.presets import find_model
 
     device, geometry = find_device(gpu), find_model(model)
@@ -120,7 +120,7 @@ def list_profiles(*, json: Annotated[bool, Parameter(negative="")] = False) -> N
     json
         Print JSON instead of a table.
     """
-    from sim.cost.profile import profile_meta, shipped_profiles
+    from sim.cost.kernels.profile import profile_meta, shipped_profiles
 
     rows = [profile_meta(name) for name in shipped_profiles()]
     if json:

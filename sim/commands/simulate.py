@@ -2,17 +2,15 @@
 
 import shlex
 import sys
-from importlib import import_module
 from json import dumps
 from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from sim.memory.hardware import Device
-from sim.pressure import Preemption, Victim
-from sim.progress import Progress
-from sim.scheduler import Batching
+from sim.commands.progress import Progress
+from sim.engine.limits import Batching, Preemption, Victim
+from sim.hardware import Device
 from workloads.errors import InputError
 
 DEFAULT_POLICIES = ("preallocation", "sliding_window:window=1024", "paging")
@@ -115,13 +113,14 @@ def simulate(
     json
         Print metrics as JSON instead of a table.
     """
-    from sim.batch import run_all
-    from sim.cost.steps_table import read_table
-    from sim.notes import notes
-    from sim.run_folder import REPORT, folder_name, replaced_folder
-    from sim.simulation import Cost, prepare, with_policy
+    from reports.files import REPORT
+    from reports.terminal import print_summary
+    from sim.cost.steps.table import read_table
+    from sim.run.batch import run_all
+    from sim.run.checks import find_unserved, notes, summary
+    from sim.run.folder import folder_name, replaced_folder
+    from sim.run.simulation import Cost, prepare, with_policy
     from sim.units import parse_bytes
-    from sim.unserved import find_unserved, summary
     from workloads import read_trace
     from workloads.transform import first as first_requests
 
@@ -208,13 +207,14 @@ def simulate(
             progress.done(label)
         if report:
             progress.say("report")
-            build = import_module("reports.build")  # by name: sim stands below reports
-            build.write_report(places, staged / REPORT)
+            from reports.build import write_report  # late: it loads plotly
+
+            write_report(places, staged / REPORT)
     if json:
         written = {"output": str(output), "runs": metrics}
         print(dumps(written, indent=1, allow_nan=False, ensure_ascii=False))
         return
-    import_module("reports.table").print_summary(metrics)
+    print_summary(metrics)
     for reason, rows in requests.provenance.dropped.items():
         print(f"{rows:,} of {requests.provenance.rows_read:,} rows dropped: {reason}")
     print(f"runs in {output}" + (f", report: {output / REPORT}" if report else ""))

@@ -8,12 +8,12 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from sim.commands.size_text import ledger_text, longest_why, position_note, sizing_text
-from sim.memory.hardware import DEVICES, find_device
+from sim.engine.limits import Limits
+from sim.hardware import DEVICES, find_device
 from sim.memory.ledger import Ledger, kv_budget
 from sim.memory.sizing import Sizing, explain, size_policy, window_capped_requests
 from sim.model.presets import find_model, model_names
 from sim.policy.registry import parse_policy
-from sim.scheduler import Limits
 from sim.units import gib, parse_bytes
 from workloads.console import console
 from workloads.errors import InputError

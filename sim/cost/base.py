@@ -1,9 +1,17 @@
-"""What a driver asks of a cost model: how long is this step?"""
+"""What a driver asks of a cost model: how long is this step, and what does the answer rest on?"""
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from sim.cost.constant import Constant
 from sim.plan import StepPlan
+
+
+class Constant(NamedTuple):
+    """Shown in every report that used it."""
+
+    name: str
+    value: float
+    unit: str
+    source: str
 
 
 class StepCost(Protocol):

@@ -8,8 +8,8 @@ host work. Decode is bound by memory, prefill by arithmetic, and both come out o
 from dataclasses import dataclass
 from functools import cache
 
-from sim.cost.constant import Constant
-from sim.memory.hardware import Device
+from sim.cost.base import Constant
+from sim.hardware import Device
 from sim.model.geometry import Model
 from sim.plan import AS_PER_S, StepPlan
 
@@ -97,3 +97,18 @@ class Roofline:
     def _weight_time_as(self, tokens: int) -> int:
         """Reading the weights that a step of so many tokens needs, on each device its share."""
         return self._model.weight_read_bytes(tokens) * self._byte_as // self._tp
+
+
+class FixedStep:
+    """`seconds` a step, whatever it computes."""
+
+    name = "fixed"
+    warnings = ()
+
+    def __init__(self, seconds: float, source: str) -> None:
+        self.constants: tuple[Constant, ...] = (Constant("step", seconds, "s", source),)
+        self._step_as = round(seconds * AS_PER_S)
+
+    def linear(self, plan: StepPlan) -> tuple[int, int, int]:
+        """(first, growth, valid) of the plan in attoseconds; see `StepCost`."""
+        return self._step_as, 0, plan.max_steps

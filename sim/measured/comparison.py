@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sim.measured.read import Measured
-from sim.record import FINISHED
-from sim.simulation import Run
+from sim.engine.record import FINISHED
+from sim.measured.run import Measured
+from sim.run.simulation import Run
 from workloads.errors import InputError
 from workloads.schema import Floats, Ints
 

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.cost.all_reduce import AllReduce, assumed
-from sim.cost.profile import Profile
-from sim.engines import Engine
-from sim.measured.read import Measured
-from sim.simulation import Run, Setup, execute
+from sim.cost.kernels.all_reduce import AllReduce, assumed
+from sim.cost.kernels.profile import Profile
+from sim.measured.run import Measured
+from sim.run.engine_presets import Engine
+from sim.run.simulation import Run, Setup, execute
 from workloads.errors import InputError
 from workloads.schema import Floats
 

@@ -4,10 +4,18 @@ from dataclasses import replace
 
 import numpy as np
 
-from sim.measured.read import Measured
-from sim.metrics import compute_metrics
-from sim.record import FINISHED, MEMORY, SAMPLE_COUNTS, STEP_COUNTS, STEP_TIMES, Column, Log
-from sim.simulation import Run
+from reports.files import MEMORY
+from sim.engine.record import (
+    FINISHED,
+    SAMPLE_COUNTS,
+    STEP_COUNTS,
+    STEP_TIMES,
+    Column,
+    Log,
+)
+from sim.measured.run import Measured
+from sim.run.metrics import compute_metrics
+from sim.run.simulation import Run
 
 
 def as_run(measured: Measured, predicted: Run) -> Run:

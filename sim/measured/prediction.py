@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
-from sim.cost.profile import Profile, find_profile
-from sim.engines import Engine, find_engine
-from sim.measured.read import Measured
-from sim.memory.hardware import find_device
+from sim.cost.kernels.profile import Profile, find_profile
+from sim.hardware import find_device
+from sim.measured.run import Measured
 from sim.model.presets import find_model
-from sim.simulation import Cost, Setup, prepare
+from sim.run.engine_presets import Engine, find_engine
+from sim.run.simulation import Cost, Setup, prepare
 from workloads.errors import InputError
 from workloads.schema import PrefixBlocks
 
@@ -44,7 +44,7 @@ def prediction(
     geometry = find_model(str(chosen))
     degree = tp or int(options.get("tensor_parallel_size") or 1)
     if profile is None and cost is None:
-        from sim.cost.profile import profile_for
+        from sim.cost.kernels.profile import profile_for
 
         profile = profile_for(find_device(str(device)).name, geometry.name, degree)
     blocks = measured.blocks

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from sim.measured.read import Measured, read_measured, shipped_runs
+from sim.measured.read import read_measured, shipped_runs
+from sim.measured.run import Measured
 from sim.measured.transfer import transfer
 from workloads.errors import InputError
 from workloads.schema import PrefixBlocks, Trace

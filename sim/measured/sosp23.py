@@ -21,8 +21,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from sim.cost.fixed import FixedStep
-from sim.simulation import execute, prepare, with_policy
+from sim.cost.roofline import FixedStep
+from sim.run.simulation import execute, prepare, with_policy
 from workloads.synthetic import generate
 from workloads.transform import cap
 

@@ -10,7 +10,7 @@ from math import log
 
 import numpy as np
 
-from sim.measured.read import Measured
+from sim.measured.run import Measured
 
 GAP = -0.3
 """Score of a request that only one run has. A pair of equal lengths scores 1."""

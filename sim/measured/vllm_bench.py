@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sim.measured.read import SERIES, Measured
+from sim.measured.run import SERIES, Measured
 from workloads.errors import InputError
 from workloads.schema import Floats, Ints, Provenance, Trace
 

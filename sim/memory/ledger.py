@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
+from sim.hardware import Device
 from sim.memory.activations import CONTEXT_BYTES, activation_bytes
-from sim.memory.hardware import Device
 from sim.model.geometry import Model
 from sim.model.layers import KvFormat, LayerGroup
-from sim.policy.base import Pool, Stored
+from sim.policy.manager import Pool, Stored
 from sim.units import gib
 from workloads.errors import InputError
 

@@ -6,8 +6,9 @@ from itertools import count
 
 from sim.memory.ledger import Ledger
 from sim.model.geometry import Model
-from sim.policy.base import Manager, Memory, Policy, Pool
-from sim.policy.pages import Pages
+from sim.policy.counting.pages import Pages
+from sim.policy.manager import Manager, Memory, Pool
+from sim.policy.spec import Policy
 from sim.sequence import Sequence
 from workloads.errors import InputError
 

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from sim.policy.axes import Placement, Retained
-from sim.policy.base import Manager, Pool
+from sim.policy.manager import Manager, Pool
 from sim.policy.paging import pages
+from sim.policy.spec import Placement, Retained
 from workloads.errors import InputError
 
 

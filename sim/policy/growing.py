@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Literal
 
-from sim.policy.axes import Placement, Retained
-from sim.policy.base import Manager, Pool
-from sim.policy.buffers import Buffer, Contiguous
-from sim.policy.saturating_manager import Saturating
+from sim.policy.counting.buffers import Buffer, Contiguous
+from sim.policy.counting.capped import Saturating
+from sim.policy.manager import Manager, Pool
+from sim.policy.spec import Placement, Retained
 from sim.sequence import Sequence
 from workloads.errors import InputError
 

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from sim.model.layers import LayerGroup
-from sim.policy.base import Manager, Pool, Stored, group_bytes
-from sim.policy.pages import Pages
-from sim.policy.saturating import SaturatingSum
-from sim.policy.tallied import Tallied
+from sim.policy.counting.capped import SaturatingSum
+from sim.policy.counting.pages import Pages
+from sim.policy.counting.tallied import Tallied
+from sim.policy.manager import Manager, Pool, Stored, group_bytes
 from sim.sequence import Sequence
 from workloads.errors import InputError
 

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from sim.policy.axes import Placement, Retained
-from sim.policy.base import Manager, Pool
-from sim.policy.pages import Pages
-from sim.policy.ring import Ring
-from sim.policy.saturating_manager import Saturating
+from sim.policy.counting.capped import Saturating
+from sim.policy.counting.pages import Pages
+from sim.policy.counting.ring import Ring
+from sim.policy.manager import Manager, Pool
+from sim.policy.spec import Placement, Retained
 from workloads.errors import InputError
 
 

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from sim.policy.axes import Placement, Retained, Sharing
-from sim.policy.base import Manager, Pool
+from sim.policy.manager import Manager, Pool
 from sim.policy.paging import Paging
 from sim.policy.shared_pages import SharedPages
+from sim.policy.spec import Placement, Retained, Sharing
 from workloads.errors import InputError
 
 

@@ -3,7 +3,7 @@
 `paging:block_size=16+sliding_window:window=4096+int8` makes
 `Paging(block_size=16) + SlidingWindow(window=4096) + Int8()`. A third-party package adds policies
 through the entry-point group `kvtwin.policies`, whose names are policy names and whose objects are
-frozen dataclasses: subclasses of `Policy`, or of an axis in `sim.policy.axes`.
+frozen dataclasses: subclasses of `Policy`, or of an axis in `sim.policy.spec`.
 """
 
 from collections.abc import Iterable
@@ -11,14 +11,13 @@ from dataclasses import fields
 from difflib import get_close_matches
 from importlib.metadata import entry_points
 
-from sim.policy.base import Policy
 from sim.policy.chunked import Chunked
-from sim.policy.composition import compose
 from sim.policy.growing import Growing
 from sim.policy.paging import Paging
 from sim.policy.preallocation import Preallocation
 from sim.policy.prefix import Prefix
 from sim.policy.sliding_window import SlidingWindow
+from sim.policy.spec import Policy, compose
 from sim.policy.storage import Fp8, Int4, Int8
 from sim.policy.top_k import TopK
 from sim.policy.virtual import Virtual

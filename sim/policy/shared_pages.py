@@ -2,9 +2,9 @@
 
 from sys import maxsize
 
-from sim.policy.base import Pool
-from sim.policy.pages import Pages
-from sim.policy.prefix_cache import Hold, PrefixCache, Run
+from sim.policy.counting.pages import Pages
+from sim.policy.counting.prefix_cache import Hold, PrefixCache, Run
+from sim.policy.manager import Pool
 from sim.sequence import Sequence
 
 

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from sim.policy.axes import Retained, Retention
-from sim.policy.base import Manager, Pool
-from sim.policy.preallocation import Rings
+from sim.policy.counting.slabs import Rings
+from sim.policy.manager import Manager, Pool
+from sim.policy.spec import Retained, Retention
 from workloads.errors import InputError
 
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from sim.model.layers import LayerGroup
-from sim.policy.axes import Storage
-from sim.policy.base import Pool, Stored, spec_name
+from sim.policy.manager import Pool, Stored
+from sim.policy.spec import Storage, spec_name
 from workloads.errors import InputError
 
 Side = Literal["none", "int4", "int8", "fp8", "fp16", "bf16", "fp32"]

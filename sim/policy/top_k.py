@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from sim.policy.axes import Retained, Retention
-from sim.policy.base import Pool, Stored
+from sim.policy.manager import Pool, Stored
+from sim.policy.spec import Retained, Retention
 from workloads.errors import InputError
 
 SCORE_BYTES = 4  # an accumulated attention score is a 32-bit float

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from math import gcd
 from typing import Any
 
-from sim.policy.axes import Placement, Retained
-from sim.policy.base import Manager, Pool
-from sim.policy.periodic import Periodic
-from sim.policy.ring import Ring
+from sim.policy.counting.periodic import Periodic
+from sim.policy.counting.ring import Ring
+from sim.policy.manager import Manager, Pool
+from sim.policy.spec import Placement, Retained
 from workloads.errors import InputError
 
 PAGE_KIB = (64, 128, 256, 2048)

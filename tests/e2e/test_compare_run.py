@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sim.cost.convert import parse_all_reduce, read_folder
-from sim.simulation import simulate
+from sim.cost.kernels.llmservingsim import parse_all_reduce, read_folder
+from sim.run.simulation import simulate
 from tests.made_up import write_as_measured, write_model, write_profile_folder
 from workloads.errors import InputError
 from workloads.schema import Provenance, Trace

@@ -129,7 +129,7 @@ def test_dropped_rows_are_said(tmp_path: Path) -> None:
 
 def test_help_loads_neither_tables_nor_engine() -> None:
     """What makes `kvtwin --help` quick, asked without a clock."""
-    heavy = ("pandas", "pyarrow", "simpy", "plotly", "torch", "pydantic", "sim.engine")
+    heavy = ("pandas", "pyarrow", "simpy", "plotly", "torch", "pydantic", "sim.engine.loop")
     code = (
         "import atexit, sys; from sim.cli import app;"
         f"atexit.register(lambda: print([m for m in {heavy!r} if m in sys.modules]));"

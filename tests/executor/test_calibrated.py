@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from sim.cost.calibrated import Calibrated, interpolate
-from sim.cost.steps_table import CostTable, read_table
+from sim.cost.steps.model import Calibrated, interpolate
+from sim.cost.steps.table import CostTable, read_table
 from sim.model.presets import find_model
 from sim.plan import AS_PER_S, Chunk, StepPlan
 from sim.policy.registry import parse_policy

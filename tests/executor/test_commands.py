@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from executor import gpu
-from sim.cost.steps_table import read_table
+from benchmarks import gpu
+from sim.cost.steps.table import read_table
 
 CONFIG = {
     "model_type": "llama",

@@ -12,8 +12,8 @@ from executor.cache.paged import Paged
 from executor.cache.ring import Ring
 from executor.cache.table import Table
 from executor.cache.tensors import DTYPES, CacheTensors
-from executor.model import Llama, random_weights
-from executor.torch_device import TorchDevice
+from executor.device.llama import Llama, random_weights
+from executor.device.torch_device import TorchDevice
 from executor.work import Decode, Work
 from sim.memory.ledger import kv_format
 from sim.model.geometry import Model

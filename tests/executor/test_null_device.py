@@ -7,18 +7,18 @@ import pytest
 
 from executor.cache.choice import table_for
 from executor.cache.table import Table
-from executor.device import NullDevice
+from executor.device.base import NullDevice
 from executor.driver import free_run, lockstep
 from executor.plan_log import Logged, expand, logged, single
 from executor.work import Work
 from sim.cost.roofline import Roofline
-from sim.driver import run_simulated
-from sim.engine import serve
+from sim.engine.loop import serve
+from sim.engine.record import Recorder
+from sim.engine.scheduler import Scheduler
 from sim.plan import StepPlan
-from sim.policy.base import Manager
-from sim.record import Recorder
-from sim.scheduler import Scheduler
-from sim.simulation import Setup, prepare
+from sim.policy.manager import Manager
+from sim.run.driver import run_simulated
+from sim.run.simulation import Setup, prepare
 from workloads import read_trace
 from workloads.schema import PrefixBlocks
 from workloads.transform import first

@@ -4,16 +4,16 @@ from typing import cast
 
 import pytest
 
-from executor.assemble import Executor, host_device, random_llama
-from executor.calibrate import Calibration
-from executor.device import NullDevice
-from executor.judge import judge
-from executor.machine import open_machine
-from executor.validate import PAUSE_S, SLICE_AS, Costs, PausedDevice
+from executor.device.assemble import Executor, host_device, random_llama
+from executor.device.base import NullDevice
+from executor.device.machine import open_machine
+from executor.validation.calibrate import Calibration
+from executor.validation.judge import judge
+from executor.validation.validate import PAUSE_S, SLICE_AS, Costs, PausedDevice
 from executor.work import Work
-from sim.cost.fixed import FixedStep
+from sim.cost.roofline import FixedStep
 from sim.plan import AS_PER_S, StepPlan
-from sim.simulation import Setup, prepare
+from sim.run.simulation import Setup, prepare
 from tests.executor.test_policies_agree import MODEL, TRACE
 
 

@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 import torch
 
-from executor.assemble import Assembled, Executor, host_device, random_llama
 from executor.cache.table import Slots
+from executor.device.assemble import Assembled, Executor, host_device, random_llama
+from executor.device.machine import open_machine
 from executor.driver import free_run
-from executor.machine import open_machine
 from executor.work import Work
-from sim.engine import serve
+from sim.engine.loop import serve
+from sim.engine.record import Recorder
 from sim.model.hf_config import model_from_config
 from sim.plan import Chunk, StepPlan
-from sim.record import Recorder
-from sim.simulation import Setup, prepare
+from sim.run.simulation import Setup, prepare
 from workloads.errors import InputError
 from workloads.schema import PrefixBlocks, Provenance, Trace
 

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sim.record import MEMORY, STATUSES
+from sim.engine.record import MEMORY, STATUSES
 
 TOKEN_BYTES = 819_200  # OPT-13B
 CAPACITY = 12 * 2**30

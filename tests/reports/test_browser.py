@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from reports.build import write_report
-from reports.text import column
+from reports.formats import column
 from tests.reports.synthetic import PAGING, PREALLOCATION, Spec, write_folder
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")

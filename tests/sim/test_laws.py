@@ -5,19 +5,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.ahead import serve_ahead
-from sim.driver import run_simulated
-from sim.engine import Effects
-from sim.engine import serve as serve_in_step
-from sim.metrics import compute_metrics
+from sim.engine.ahead import serve_ahead
+from sim.engine.limits import Limits, Pressure, Rules
+from sim.engine.loop import Effects
+from sim.engine.loop import serve as serve_in_step
+from sim.engine.record import UNFINISHED, Recorder
+from sim.engine.scheduler import Scheduler
 from sim.model.layers import LayerGroup
 from sim.plan import AS_PER_S, Done, Execute, StepPlan
-from sim.policy.base import Pool, Stored
+from sim.policy.manager import Pool, Stored
 from sim.policy.registry import parse_policy
-from sim.pressure import Pressure
-from sim.record import UNFINISHED, Recorder
-from sim.rules import Rules
-from sim.scheduler import Limits, Scheduler
+from sim.run.driver import run_simulated
+from sim.run.metrics import compute_metrics
 from workloads.schema import PrefixBlocks, Provenance, Trace
 
 POLICIES = (

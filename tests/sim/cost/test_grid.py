@@ -2,7 +2,7 @@
 
 import pytest
 
-from sim.cost.grid import Grid, Line
+from sim.cost.kernels.grid import Grid, Line
 
 
 def plane(chunk: int, earlier: int, decodes: int, context: int) -> float:

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from sim.cost.nvidia import at, beside_roofline, decode_points, gemm_points, imported
-from sim.cost.profile import find_profile, write_profile
-from sim.cost.table import KernelTable
-from sim.memory.hardware import find_device
+from sim.cost.kernels.model import KernelTable
+from sim.cost.kernels.nvidia import at, beside_roofline, decode_points, gemm_points, imported
+from sim.cost.kernels.profile import find_profile, write_profile
+from sim.hardware import find_device
 from sim.model.presets import find_model
 from sim.plan import Chunk, StepPlan
 from workloads.errors import InputError

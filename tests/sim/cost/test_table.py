@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.cost.convert import read_folder
-from sim.cost.kernels import KernelRules, captured_size
-from sim.cost.profile import find_profile
-from sim.cost.table import KernelTable
-from sim.memory.hardware import find_device
+from sim.cost.kernels.llmservingsim import read_folder
+from sim.cost.kernels.model import KernelTable
+from sim.cost.kernels.profile import find_profile
+from sim.cost.kernels.rules import KernelRules, captured_size
+from sim.hardware import find_device
 from sim.model.presets import find_model
 from sim.plan import AS_PER_S, Chunk, StepPlan
 from tests.made_up import (

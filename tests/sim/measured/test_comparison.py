@@ -10,8 +10,9 @@ from sim.measured.comparison import LATENCIES, compare, predicted_series
 from sim.measured.log import measured_log
 from sim.measured.prediction import prediction
 from sim.measured.prefixes import prompt_blocks, read_prefixes
-from sim.measured.read import Measured, read_measured
-from sim.simulation import Run, execute
+from sim.measured.read import read_measured
+from sim.measured.run import Measured
+from sim.run.simulation import Run, execute
 from tests.made_up import write_as_measured
 from workloads.errors import InputError
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from sim.cost.convert import read_folder
+from sim.cost.kernels.llmservingsim import read_folder
 from sim.measured.fit import fit, parameter
 from sim.measured.prediction import prediction
 from sim.measured.read import read_measured
-from sim.simulation import Setup, execute
+from sim.run.simulation import Setup, execute
 from tests.made_up import write_as_measured, write_model, write_profile_folder
 from workloads.errors import InputError
 

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from sim.measured.read import Measured, read_measured
+from sim.measured.read import read_measured
+from sim.measured.run import Measured
 from sim.measured.transfer import align, transfer
 
 RUN = read_measured("rtx-4090-llama-3.1-8b")

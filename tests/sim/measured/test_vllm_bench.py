@@ -10,7 +10,7 @@ import pytest
 from sim.measured.comparison import compare
 from sim.measured.prediction import prediction
 from sim.measured.read import read_measured
-from sim.simulation import execute
+from sim.run.simulation import execute
 from workloads.errors import InputError
 
 BENCH: dict[str, Any] = {

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from sim.hardware import find_device
 from sim.memory.block_size import advise_block_size, slots_up_to
-from sim.memory.hardware import find_device
 from sim.memory.ledger import kv_budget
 from sim.model.presets import find_model
 from workloads.synthetic import generate

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sim.memory.hardware import DEVICES, find_device
+from sim.hardware import DEVICES, find_device
 from sim.units import gib, parse_bytes
 from workloads.errors import InputError
 

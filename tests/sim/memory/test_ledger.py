@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from sim.memory.hardware import find_device
+from sim.hardware import find_device
 from sim.memory.ledger import Ledger, kv_budget
 from sim.model.presets import find_model, model_names
 from workloads.errors import InputError

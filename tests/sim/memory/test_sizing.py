@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.memory.hardware import find_device
+from sim.hardware import find_device
 from sim.memory.ledger import kv_budget
 from sim.memory.sizing import Sizing, explain, fill, size_policy, window_capped_requests
 from sim.model.presets import find_model
-from sim.policy.base import Pool
+from sim.policy.manager import Pool
 from sim.policy.paging import Paging
 from sim.policy.preallocation import Preallocation
 from sim.policy.registry import parse_policy

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from sim.model.layers import LayerGroup
-from sim.policy.base import Manager, Pool, Stored
+from sim.policy.manager import Manager, Pool, Stored
 from sim.policy.registry import parse_policy
 from sim.sequence import Sequence
 

@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
+from sim.memory.approaches import APPROACHES, Row, compare
 from sim.model.layers import LayerGroup
-from sim.policy.base import Pool, Stored
-from sim.policy.comparison import APPROACHES, Row, compare
+from sim.policy.manager import Pool, Stored
 from sim.policy.registry import parse_policy
 
 GROUPS = (LayerGroup(32, "full", 8, 128, 128),)  # Llama-3-8B: 131,072 B a token

@@ -2,11 +2,12 @@
 
 import pytest
 
+from sim.engine.limits import Limits
+from sim.engine.scheduler import Scheduler
 from sim.model.layers import LayerGroup
 from sim.model.presets import find_model
-from sim.policy.base import Manager, Pool, Stored
+from sim.policy.manager import Manager, Pool, Stored
 from sim.policy.registry import parse_policy
-from sim.scheduler import Limits, Scheduler
 from sim.sequence import Sequence
 
 GROUPS = (LayerGroup(2, "full", 2, 64, 64),)

@@ -4,16 +4,16 @@ from dataclasses import dataclass
 
 import pytest
 
-from sim.memory.hardware import find_device
+from sim.hardware import find_device
 from sim.memory.ledger import kv_budget
 from sim.model.layers import LayerGroup
 from sim.model.presets import find_model
-from sim.policy.address import Buddy, FirstFit
-from sim.policy.axes import Placement, Retained, Sharing
-from sim.policy.base import Manager, Memory, Pool, Stored
+from sim.policy.counting.address import Buddy, FirstFit
+from sim.policy.manager import Manager, Memory, Pool, Stored
 from sim.policy.paging import Paging
 from sim.policy.registry import parse_policy
 from sim.policy.sliding_window import SlidingWindow
+from sim.policy.spec import Placement, Retained, Sharing
 from sim.policy.storage import Fp8, Int4, Int8
 from sim.sequence import Sequence
 from workloads.errors import InputError

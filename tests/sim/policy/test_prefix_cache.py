@@ -5,8 +5,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from sim.policy.base import Pool
-from sim.policy.prefix_cache import PrefixCache
+from sim.policy.counting.prefix_cache import PrefixCache
+from sim.policy.manager import Pool
 from sim.policy.registry import parse_policy
 from sim.policy.shared_pages import SharedPages, chain
 from sim.sequence import Sequence
@@ -160,7 +160,7 @@ def test_block_of_a_shorter_prompt_is_not_full_and_not_shared() -> None:
 
 
 def test_ids_without_sharing_change_nothing_in_time_or_memory() -> None:
-    from sim.simulation import simulate
+    from sim.run.simulation import simulate
     from workloads.synthetic import generate
 
     trace = generate(60, 4.0, prompt="uniform:low=10,high=900", output="uniform:low=1,high=300")

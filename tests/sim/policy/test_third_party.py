@@ -43,7 +43,7 @@ def test_an_installed_package_adds_a_placement_and_a_storage(installed: Path) ->
     """Its names are listed, take options, compose with built-in ones and run."""
     code = """
 from sim.policy.registry import parse_policy, policies
-from sim.policy.base import Pool
+from sim.policy.manager import Pool
 from sim.sequence import Sequence
 assert {"halves", "int2"} <= set(policies())
 manager = parse_policy("halves:share=0.25").manager(Pool(100, 1, 50))
@@ -60,7 +60,7 @@ print(*manager.memory())
 def test_a_third_party_storage_wraps_a_built_in_placement(installed: Path) -> None:
     code = """
 from sim.memory.ledger import kv_budget
-from sim.memory.hardware import find_device
+from sim.hardware import find_device
 from sim.model.presets import find_model
 from sim.policy.registry import parse_policy
 pool = kv_budget(find_model("llama-3-8b"), find_device("a100-80gb")).pool()

@@ -1,0 +1,5 @@
+import sys
+
+from benchmarks.aot.compile import main
+
+main(sys.argv[1:])

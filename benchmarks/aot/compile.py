@@ -1,0 +1,194 @@
+"""Compiles every shipped kernel configuration without a GPU and tabulates what came out.
+
+``python -m benchmarks.aot [--json] [--arch 90]``. The project's own launch functions run on
+tiny CPU tensors against a stand-in driver that only names the target, so the compiler sees exactly
+the specialisation (alignment, constants) that a launch on the GPU would. The process must not have
+TRITON_INTERPRET set: that switch is read when kernels are decorated.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.runtime import driver
+from triton.runtime.jit import JITFunction
+
+from benchmarks.aot.cases import CASES, Case
+
+TOOLS = Path(triton.__file__).parent / "backends/nvidia/bin"
+# Bytes of shared memory a program may ask for; the compiler does not check.
+SHARED_LIMIT = {80: 166_912, 90: 232_448}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What one kernel became on one architecture. Counts are of PTX instructions."""
+
+    case: str
+    kernel: str
+    arch: int
+    warps: int
+    registers: int
+    spill_bytes: int
+    shared_bytes: int
+    mma: int
+    wgmma: int
+    async_16: int  # cp.async of 16 bytes
+    async_8: int  # where rows are no multiple of 16 bytes
+    load_16: int  # ordinary global loads of 16 bytes
+    load_less: int  # all other global loads and cp.async
+    bulk: int  # TMA
+    serialized: bool  # ptxas could not overlap wgmma
+    loop: int  # SASS instructions a warp issues in the longest loop
+    lane_ops: float  # of those, per loaded element of K or V; 0 where that means nothing
+
+
+class StandInDriver:
+    """Answers what the JIT asks before it compiles; nothing can be launched through it."""
+
+    def __init__(self, arch: int) -> None:
+        self.arch = arch
+
+    def get_current_target(self) -> GPUTarget:
+        return GPUTarget("cuda", self.arch, 32)
+
+    def get_current_device(self) -> int:
+        # The JIT caches per device: one id for two targets would return the first one's kernel.
+        return self.arch
+
+    def get_current_stream(self, device: int = 0) -> int:
+        return 0
+
+
+@contextmanager
+def captured(arch: int) -> Iterator[list[tuple[str, Any]]]:
+    """Inside, launching a kernel compiles it for ``arch`` and records it instead of running it."""
+    kernels: list[tuple[str, Any]] = []
+    run = JITFunction.run
+
+    def compile_only(self: Any, *args: Any, warmup: bool = False, **kwargs: Any) -> Any:
+        kernel = run(self, *args, warmup=True, **kwargs)
+        kernels.append((self.fn.__name__, kernel))
+        return kernel
+
+    # Not set_active(): its way back, reset_active(), looks for a real driver and fails without one.
+    stand_in = mock.patch.object(driver, "_active", StandInDriver(arch))
+    with stand_in, mock.patch.object(JITFunction, "run", compile_only):
+        yield kernels
+
+
+def tool(name: str, *arguments: str) -> str:
+    """What one of the compiler's own tools prints."""
+    command = [str(TOOLS / name), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return done.stdout + done.stderr
+
+
+def count(pattern: str, text: str) -> int:
+    return len(re.findall(pattern, text))
+
+
+def longest_loop(sass: str) -> int:
+    """Instructions between a backward branch and its target, the longest such span."""
+    labels: dict[str, int] = {}
+    spans = [0]
+    position = 0
+    for line in sass.splitlines():
+        if label := re.match(r"\s*(\.L_x_\d+):", line):
+            labels[label[1]] = position
+        elif re.match(r"\s*/\*[0-9a-f]{4,}\*/", line):
+            position += 1
+            branch = re.search(r"BRA.*`\((\.L_x_\d+)\)", line)
+            if branch and branch[1] in labels:
+                spans.append(position - labels[branch[1]])
+    return max(spans[:-1] if len(spans) > 1 else spans)  # the last one is the trap after EXIT
+
+
+def measure(case: Case, name: str, kernel: Any, arch: int) -> Row:
+    ptx = kernel.asm["ptx"]
+    target = re.search(r"\.target (sm_\w+)", ptx)
+    assert target is not None
+    with tempfile.TemporaryDirectory() as folder:
+        source, binary = Path(folder, "k.ptx"), Path(folder, "k.cubin")
+        source.write_text(ptx)
+        log = tool("ptxas", "-v", f"--gpu-name={target[1]}", str(source), "-o", str(binary))
+        sass = tool("nvdisasm", "-c", str(binary))
+
+    def number(pattern: str) -> int:
+        found = re.search(pattern, log)
+        assert found is not None, log
+        return int(found[1])
+
+    loads = count(r"\bld\.global", ptx) + count(r"\bcp\.async\.c[ag]", ptx)
+    async_16 = count(r"\bcp\.async\.c[ag]\.shared\.global[^;]*0x10, ", ptx)
+    async_8 = count(r"\bcp\.async\.c[ag]\.shared\.global[^;]*0x8, ", ptx)
+    load_16 = count(r"\bld\.global\S*\.(?:v4\.b32|v2\.b64)", ptx)
+    loop = longest_loop(sass)
+    lanes = kernel.metadata.num_warps * 32
+    return Row(
+        case=case.name,
+        kernel=name,
+        arch=arch,
+        warps=kernel.metadata.num_warps,
+        registers=number(r"Used (\d+) registers"),
+        spill_bytes=number(r"(\d+) bytes spill stores") + number(r"(\d+) bytes spill loads"),
+        shared_bytes=kernel.metadata.shared,
+        mma=count(r"\bmma\.sync", ptx),
+        wgmma=count(r"\bwgmma\.mma_async", ptx),
+        async_16=async_16,
+        async_8=async_8,
+        load_16=load_16,
+        load_less=loads - async_16 - async_8 - load_16,
+        bulk=count(r"\bcp\.async\.bulk", ptx),
+        serialized="serialized" in log,
+        loop=loop,
+        lane_ops=round(loop * lanes / case.tile, 2) if case.tile else 0.0,
+    )
+
+
+def compile_case(case: Case, arch: int) -> list[tuple[str, Any]]:
+    with captured(arch) as kernels:
+        case.launch(arch)
+    return kernels
+
+
+def table(archs: list[int], wanted: Callable[[Case], bool] = lambda _: True) -> list[Row]:
+    """Rows of every wanted case on every architecture; a kernel that two cases share, once."""
+    rows: dict[tuple[int, Any], Row] = {}
+    for arch in archs:
+        for case in CASES:
+            if wanted(case):
+                for name, kernel in compile_case(case, arch):
+                    if (arch, kernel.hash) not in rows:
+                        rows[arch, kernel.hash] = measure(case, name, kernel, arch)
+    return list(rows.values())
+
+
+def main(argv: list[str]) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.aot", description=__doc__)
+    parser.add_argument("--json", action="store_true", help="rows as JSON")
+    parser.add_argument("--arch", type=int, action="append", choices=sorted(SHARED_LIMIT))
+    parser.add_argument("--case", default="", help="only cases whose name contains this")
+    options = parser.parse_args(argv)
+    archs = options.arch or sorted(SHARED_LIMIT)
+    rows = [asdict(row) for row in table(archs, lambda case: options.case in case.name)]
+    if options.json:
+        print(json.dumps(rows, indent=1))
+        return
+    if not rows:
+        return
+    widths = {key: max(len(key), *(len(str(row[key])) for row in rows)) for key in rows[0]}
+    for row in [{key: key for key in widths}, *rows]:
+        print("  ".join(str(row[key]).ljust(width) for key, width in widths.items()))

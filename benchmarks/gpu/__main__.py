@@ -1,0 +1,5 @@
+import sys
+
+from benchmarks.gpu.program import main
+
+sys.exit(main())

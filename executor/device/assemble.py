@@ -1,0 +1,84 @@
+"""A prepared run on real tensors: the scheduler that decides and the device that follows it."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+
+from executor.attention.torch_path import TorchAttention
+from executor.cache.choice import table_for
+from executor.cache.table import Table
+from executor.cache.tensors import DTYPES, CacheTensors, predicted_bytes
+from executor.device.llama import Llama, random_weights
+from executor.device.machine import Machine
+from executor.device.torch_device import StepAttention, TorchDevice
+from executor.kernels.pool import KVPool
+from sim.engine.scheduler import Scheduler
+from sim.hardware import Device
+from sim.model.geometry import Model
+from sim.run.simulation import Setup
+
+
+class Assembled(NamedTuple):
+    """Fresh state over a cache's tensors."""
+
+    scheduler: Scheduler
+    device: TorchDevice
+
+
+class Executor:
+    """The tensors of one setup, allocated once; `fresh` starts a run over them."""
+
+    def __init__(self, setup: Setup, machine: Machine, llama: Llama) -> None:
+        self.setup, self._machine, self._llama = setup, machine, llama
+        manager = setup.policy.manager(setup.pool)
+        table = table_for(manager, setup.policy)
+        token_bytes = manager.pool.token_bytes
+        self.cache = CacheTensors(table, setup.model, token_bytes, machine.device)
+        self.predicted_bytes = predicted_bytes(manager)
+        self.cache.fill()
+
+    def fresh(self) -> Assembled:
+        """A scheduler with nothing in it, and a device whose table follows it."""
+        setup = self.setup
+        manager = setup.policy.manager(setup.pool)
+        device = self._device(table_for(manager, setup.policy))
+        return Assembled(Scheduler(manager, setup.limits), device)
+
+    def bench(self) -> TorchDevice:
+        """A device for steps that no scheduler decides: its table follows them alone."""
+        manager = self.setup.policy.manager(self.setup.pool)
+        return self._device(table_for(manager, self.setup.policy).synthetic())
+
+    def _device(self, table: Table) -> TorchDevice:
+        setup = self.setup
+        dtype = DTYPES[setup.model.dtype_bytes]
+        attention = attention_for(self._machine, table, self.cache.pools, dtype, self.cache.marks)
+        requests, clock = max(len(setup.trace), setup.limits.max_num_seqs), self._machine.clock
+        return TorchDevice(self._llama, table, attention, requests, clock)
+
+
+def attention_for(
+    machine: Machine,
+    table: Table,
+    pools: list[KVPool],
+    dtype: torch.dtype,
+    marks: Sequence[torch.Tensor] = (),
+) -> StepAttention:
+    """Our kernels on a GPU, torch on a CPU."""
+    if machine.kind == "cuda":
+        from executor.attention.triton_path import TritonAttention  # late: it needs triton
+
+        return TritonAttention(table, pools, marks)
+    return TorchAttention(table, pools, dtype, marks)
+
+
+def random_llama(model: Model, machine: Machine) -> Llama:
+    """The model with random weights on that machine."""
+    return Llama(model, random_weights(model, machine.device))
+
+
+def host_device(machine: Machine) -> Device:
+    """The machine before anything was measured: its memory counts, its rates are not used."""
+    name, memory = machine.identity()
+    return Device(name, memory, 10**10, 10**11, 10**10, 10**10, "not measured", "the system's")

@@ -1,0 +1,118 @@
+"""A step on real tensors: the cache follows the plan, the model runs, a clock says how long."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+import torch
+
+from executor.cache.table import Table
+from executor.device.llama import Attention, Llama
+from executor.work import Work
+from sim.plan import StepPlan
+
+AS_PER_NS = 10**9
+Clock = Callable[[], int]
+"""Nanoseconds from some instant."""
+
+
+class StepAttention(Attention, Protocol):
+    """Attention that is told of each step before its layers."""
+
+    def begin(self, work: Work) -> None:
+        """Look up where the step's tokens go and where its requests' keys are."""
+        ...
+
+
+class TorchDevice:
+    """A model, its cache, and the attention between them, on one device.
+
+    What a request's prompt says comes from its number and position; what it generates is the
+    model's own greedy choice.
+    """
+
+    def __init__(
+        self,
+        llama: Llama,
+        table: Table,
+        attention: StepAttention,
+        requests: int,
+        clock: Clock,
+    ) -> None:
+        self.table = table
+        self._llama = llama
+        self._clock = clock
+        self._device = llama.embedding.device
+        self._attention = attention
+        self._latest = torch.zeros(requests, dtype=torch.int64, device=self._device)
+
+    def run(self, plan: StepPlan, work: Work) -> int:
+        return self.step(work)[1]
+
+    @torch.inference_mode()
+    def step(self, work: Work) -> tuple[torch.Tensor, int]:
+        """Logits [samples, vocab] (of chunks that end, then of decodes), and attoseconds taken.
+
+        The time holds all a step needs: following the plan, addresses, the model, sampling.
+        """
+        start = self._now()
+        self.table.follow(work)
+        self._attention.begin(work)
+        ids, positions, sampled, samplers = self._inputs(work)
+        logits = self._llama.forward(ids, positions, sampled, self._attention)
+        self._latest[samplers] = logits.argmax(-1)
+        return logits, (self._now() - start) * AS_PER_NS
+
+    @torch.inference_mode()
+    def prepared(self, work: Work) -> Callable[[], object]:
+        """The step's pass through the model with its inputs in place: on a GPU, as a CUDA graph.
+
+        What is left out is the host's part: the plan, addresses, launches.
+        """
+        self.table.follow(work)
+        self._attention.begin(work)
+        ids, positions, sampled, _ = self._inputs(work)
+
+        @torch.inference_mode()
+        def forward() -> torch.Tensor:
+            return self._llama.forward(ids, positions, sampled, self._attention)
+
+        forward()  # whatever is compiled at first use can't be captured
+        if self._device.type != "cuda":
+            return forward
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            forward()
+        replay: Callable[[], object] = graph.replay
+        return replay
+
+    def _now(self) -> int:
+        if self._device.type == "cuda":
+            torch.cuda.synchronize()
+        return self._clock()
+
+    def _inputs(self, work: Work) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+        """ids and positions [tokens]; rows sampled, and whose they are [samples]. All int64."""
+        vocab = self._llama.model.vocab_size
+        tokens = work.tokens
+        ids, positions = np.zeros((2, tokens), dtype=np.int64)
+        sampled: list[int] = []
+        samplers: list[int] = []
+        row = 0
+        for request, start, length, last in work.chunks:
+            span = np.arange(start, start + length)
+            positions[row : row + length] = span
+            ids[row : row + length] = (request * 7919 + span * 104_729 + 1) % vocab
+            row += length
+            if last:
+                sampled.append(row - 1)
+                samplers.append(request)
+        decoding = [request for request, _ in work.decodes]
+        positions[row:] = [length - 1 for _, length in work.decodes]
+        device = self._device
+        given = torch.from_numpy(ids).to(device)
+        given[row:] = self._latest[torch.tensor(decoding, dtype=torch.int64, device=device)]
+        rows = torch.tensor([*sampled, *range(row, tokens)], dtype=torch.int64, device=device)
+        whose = torch.tensor([*samplers, *decoding], dtype=torch.int64, device=device)
+        return given, torch.from_numpy(positions).to(device), rows, whose

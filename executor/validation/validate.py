@@ -1,0 +1,253 @@
+"""The same trace simulated and executed: does the prediction hold?
+
+A machine's speed changes within seconds, by tens of percent where others use it too, so prediction
+and measurement must see the same machine. Each round therefore is a pair: while a run is measured
+it is stopped after every quarter of a second, and for three times as long synthetic steps (never
+the trace's) are timed; they predict what ran between them. Judged is the median over rounds of each
+round's own signed error. Costs given in a file predict all rounds alike, and nothing is stopped.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+from executor.device.assemble import Assembled, Executor
+from executor.device.base import Device
+from executor.device.llama import Llama
+from executor.device.machine import Machine
+from executor.device.torch_device import TorchDevice
+from executor.driver import free_run, lockstep
+from executor.plan_log import Logged, expand, logged
+from executor.validation.calibrate import Calibration
+from executor.validation.judge import LOCKSTEP_PERCENT, Judged, judge, judge_free_runs
+from executor.work import Work
+from sim.cost.base import StepCost
+from sim.cost.steps.table import CostTable
+from sim.engine.loop import serve
+from sim.engine.record import Recorder
+from sim.engine.scheduler import Scheduler
+from sim.plan import AS_PER_S, StepPlan
+from sim.policy.manager import Manager
+from sim.run.driver import run_simulated
+from sim.run.metrics import compute_metrics
+from sim.run.simulation import Run, Setup
+
+SLICE_AS = AS_PER_S // 4
+PAUSE_S = 0.75
+KINDS = ("decode", "prefill", "mixed")
+MEASURED_WITH = ("numpy", "torch", "pyarrow")
+HELD = ("live", "reserved", "internal", "metadata")
+
+
+@dataclass(frozen=True)
+class Validation:
+    """One policy's outcome. The two runs are those of the round of median measured throughput."""
+
+    predicted: Run
+    measured: Run
+    rows: tuple[Judged, ...]
+    plans: tuple[Logged, ...]  # the log that all replays followed
+
+    @property
+    def passed(self) -> bool:
+        """Whether no judged row failed."""
+        return all(row.passed is not False for row in self.rows)
+
+
+class Pair(NamedTuple):
+    """One round: a free run and a replay, predicted and measured. Times in attoseconds a step."""
+
+    predicted: Run
+    measured: Run
+    predicted_as: list[int]
+    measured_as: list[int]
+
+
+class Costs:
+    """What steps cost while a run is measured: found out between its steps, or given."""
+
+    def __init__(self, setup: Setup, machine: Machine, llama: Llama) -> None:
+        self._given = setup.cost_table
+        if self._given is None:
+            self._calibration = Calibration([Executor(setup, machine, llama)], machine, llama)
+
+    def pause(self) -> None:
+        """A run is stopped: time some steps."""
+        if self._given is None:
+            self._calibration.spend(PAUSE_S)
+
+    def table(self) -> CostTable:
+        """What steps cost since the last call."""
+        if self._given is not None:
+            return self._given
+        return self._calibration.table([self._calibration.round()])
+
+
+class PausedDevice:
+    """A device that is stopped after every slice of work. The pause is in no step's time.
+
+    A slice is long enough for the one step after a pause, whose caches are cold, not to count.
+    """
+
+    def __init__(self, device: Device, costs: Costs) -> None:
+        self._device, self._costs = device, costs
+        self._slice_as = 0
+
+    def run(self, plan: StepPlan, work: Work) -> int:
+        took = self._device.run(plan, work)
+        self._slice_as += took
+        if self._slice_as >= SLICE_AS:
+            self._slice_as = 0
+            self._costs.pause()
+        return took
+
+
+class CheckedDevice:
+    """A device whose ids are checked against the manager's counts after every step."""
+
+    def __init__(self, device: TorchDevice, manager: Manager) -> None:
+        self._device, self._manager = device, manager
+        self.held_bytes: list[int] = []
+
+    def run(self, plan: StepPlan, work: Work) -> int:
+        took = self._device.run(plan, work)
+        table = self._device.table
+        table.check(self._manager)
+        self.held_bytes.append(table.held_bytes(self._manager.pool.token_bytes))
+        return took
+
+
+def validate(setup: Setup, machine: Machine, llama: Llama, repeats: int) -> Validation:
+    """Simulate, execute and compare in so many rounds; see the module.
+
+    All replays follow one plan log, that of a prediction before the first round, whose plans are
+    priced anew with each round's costs. Durations, and so plans, of free runs differ by round.
+    """
+    executor = Executor(setup, machine, llama)
+    costs = Costs(setup, machine, llama)
+    if setup.ledger.kv.name != "auto":
+        setup = replace(setup, label=f"{setup.label} {setup.ledger.kv.name}")
+    foreseen, log = predict(costed(setup, costs.table()))
+    steps = list(expand(log))
+    checked = in_lockstep(setup, executor.fresh(), steps, costs)  # which also warms up every shape
+    costs.table()
+    pairs = []
+    for _ in range(repeats):
+        free = in_free_run(setup, executor.fresh(), costs)
+        known = costed(setup, costs.table())
+        replay = in_lockstep(setup, executor.fresh(), steps, costs)
+        prices = costed(setup, costs.table()).cost()
+        pairs.append(
+            Pair(
+                predict(known)[0],
+                finished(known, free, known.cost(), "measured"),
+                [prices.linear(step.plan)[0] for step in steps],
+                replay.times_as,
+            )
+        )
+    rows = [
+        *memory_rows(setup.label, executor, foreseen, checked.held_bytes),
+        *lockstep_rows(setup.label, steps, pairs),
+        *judge_free_runs(setup.label, [(pair.predicted, pair.measured) for pair in pairs]),
+    ]
+    pairs.sort(key=lambda pair: pair.measured["output_throughput"] or 0.0)
+    shown = pairs[len(pairs) // 2]
+    return Validation(shown.predicted, shown.measured, tuple(rows), tuple(log))
+
+
+def costed(setup: Setup, table: CostTable) -> Setup:
+    """The setup with these costs, on the device that they were measured on."""
+    return replace(setup, cost_table=table, device=table.device())
+
+
+def predict(setup: Setup) -> tuple[Run, list[Logged]]:
+    """The simulated run and its plan log."""
+    scheduler = Scheduler(setup.policy.manager(setup.pool), setup.limits)
+    recorder = Recorder(setup.trace, setup.interval_s)
+    cost, log = setup.cost(), list[Logged]()
+    run_simulated(logged(serve(setup.trace, scheduler, recorder, _horizon(setup)), log), cost)
+    return finished(setup, recorder, cost, "simulated"), log
+
+
+class Replay(NamedTuple):
+    """What a lockstep replay measured of each step of its log."""
+
+    times_as: list[int]
+    held_bytes: list[int]  # that sequences owned after it
+
+
+def in_lockstep(
+    setup: Setup, assembled: Assembled, steps: Sequence[Logged], costs: Costs
+) -> Replay:
+    """Replay the log, and check ids against the manager's counts after every step."""
+    recorder = Recorder(setup.trace, setup.interval_s)
+    scheduler = assembled.scheduler
+    device = CheckedDevice(assembled.device, scheduler.manager)
+    effects = serve(setup.trace, scheduler, recorder, _horizon(setup))
+    times = lockstep(effects, scheduler, PausedDevice(device, costs), iter(steps))
+    return Replay(times, device.held_bytes)
+
+
+def in_free_run(setup: Setup, assembled: Assembled, costs: Costs) -> Recorder:
+    """What a run that scheduled itself recorded."""
+    recorder = Recorder(setup.trace, setup.interval_s)
+    effects = serve(setup.trace, assembled.scheduler, recorder, _horizon(setup))
+    free_run(effects, assembled.scheduler, PausedDevice(assembled.device, costs))
+    return recorder
+
+
+def memory_rows(
+    policy: str, executor: Executor, predicted: Run, held: Sequence[int]
+) -> Iterator[Judged]:
+    """Bytes are exact or wrong. `held`: bytes that sequences owned after each single step."""
+    allocated = (float(executor.predicted_bytes), float(executor.cache.nbytes))
+    yield judge(policy, "kv_allocated_bytes", "KV tensors", "bytes", [allocated], 0.0)
+    events = predicted.log.steps
+    counted = sum((events[f"{use}_bytes"] for use in HELD), start=0 * events["steps"])
+    owned = [held[last] for last in (events["step"] + events["steps"] - 1).tolist()]
+    if not owned:
+        return
+    for name, label, simulated, measured in (
+        ("peak", "peak", float(counted.max()), float(max(held))),
+        ("mean", "mean over events", float(counted.mean()), sum(owned) / len(owned)),
+    ):
+        title = f"KV held, {label}"
+        yield judge(policy, f"kv_held_{name}_bytes", title, "bytes", [(simulated, measured)], 0.0)
+
+
+def lockstep_rows(policy: str, steps: Sequence[Logged], pairs: Sequence[Pair]) -> Iterator[Judged]:
+    """Time of all steps, and of each kind of step."""
+    for kind in ("all", *KINDS):
+        chosen = [i for i, step in enumerate(steps) if kind in ("all", kind_of(step.plan))]
+        if not chosen:
+            continue
+        sums = [
+            (
+                sum(pair.predicted_as[i] for i in chosen) / AS_PER_S,
+                sum(pair.measured_as[i] for i in chosen) / AS_PER_S,
+            )
+            for pair in pairs
+        ]
+        label = f"lockstep: {len(chosen)} {kind} steps"
+        tolerance = LOCKSTEP_PERCENT if kind == "all" else None
+        yield judge(policy, f"lockstep_{kind}_s", label, "s", sums, tolerance)
+
+
+def kind_of(plan: StepPlan) -> str:
+    """What the step does."""
+    if not plan.chunks:
+        return "decode"
+    return "mixed" if plan.decodes else "prefill"
+
+
+def _horizon(setup: Setup) -> int | None:
+    return None if setup.horizon_s is None else round(setup.horizon_s * AS_PER_S)
+
+
+def finished(
+    setup: Setup, recorder: Recorder, cost: StepCost, kind: Literal["simulated", "measured"]
+) -> Run:
+    """The run that was recorded."""
+    log = recorder.log()
+    run = Run(setup, log, cost, compute_metrics(log, setup.pool.capacity_bytes), kind)
+    return run if kind == "simulated" else replace(run, versions=MEASURED_WITH)

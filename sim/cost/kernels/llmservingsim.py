@@ -1,0 +1,149 @@
+"""LLMServingSim's folder of profiler CSVs as one profile file."""
+
+import csv
+from pathlib import Path
+from typing import Any
+
+from sim.cost.kernels.all_reduce import AllReduce
+from sim.cost.kernels.profile import PER_LAYER, PER_SEQUENCE, PER_STEP, REQUIRED, Profile, Row
+from sim.hardware import device_called
+from sim.model.presets import find_model
+from sim.units import BYTES, BYTES_PER_S, NANOSECONDS, parse_quantity
+from workloads.errors import InputError
+
+
+def read_folder(
+    folder: Path,
+    *,
+    name: str,
+    tp: int = 1,
+    model: str | None = None,
+    multiprocessors: int | None = None,
+    all_reduce: str | None = None,
+    source: str | None = None,
+) -> Profile:
+    """The profile in `folder`: meta.yaml and tp<N>/{attention,dense,per_sequence,skew}.csv.
+
+    The CSVs may lie in the folder itself, meta.yaml one above; skew.csv and meta.yaml may be
+    absent. Raises InputError naming file, line and column.
+    """
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder, expected one of profile CSVs")
+    tables = folder / f"tp{tp}" if (folder / f"tp{tp}").is_dir() else folder
+    meta = _meta(next((p for p in (folder, folder.parent) if (p / "meta.yaml").exists()), folder))
+    attention = _rows(
+        tables / "attention.csv", ("prefill_chunk", "kv_prefill", "n_decode", "kv_decode")
+    )
+    rows: dict[str, list[Row]] = {
+        "attention": [(a, b, c, d, float(r["time_us"])) for (a, b, c, d), r in attention]
+    }
+    known = PER_LAYER | PER_STEP | PER_SEQUENCE
+    for file, column in (("dense.csv", "tokens"), ("per_sequence.csv", "sequences")):
+        for (size,), row in _rows(tables / file, (column,)):
+            kernel = row["layer"]
+            if kernel not in known:
+                listed = ", ".join(sorted(known))
+                raise InputError(f"{tables / file}: layer {kernel!r}, expected one of {listed}")
+            rows.setdefault(kernel, []).append((0, 0, size, 0, float(row["time_us"])))
+    if (tables / "skew.csv").exists():
+        rows |= _skew(tables / "skew.csv")
+    for kernel in REQUIRED:
+        if kernel not in rows:
+            raise InputError(f"{tables}: has no times of {kernel}, expected {', '.join(REQUIRED)}")
+    wanted = model or meta.get("model")
+    if wanted is None:
+        raise InputError(f"{folder}: meta.yaml names no model, expected --model")
+    geometry = find_model(wanted)
+    device = device_called(meta.get("gpu", ""))
+    written: dict[str, Any] = {
+        "name": name,
+        "gpu": device.name if device else meta.get("gpu", "unknown"),
+        "model": geometry.name,
+        "tp": tp,
+        "hidden_size": geometry.hidden_size,
+        "num_heads": geometry.num_heads,
+        "source": source or _source(meta),
+    }
+    if multiprocessors:
+        written["multiprocessors"] = multiprocessors
+    if all_reduce:
+        written["all_reduce"] = parse_all_reduce(all_reduce)
+    return Profile(written, rows, str(folder))
+
+
+def parse_all_reduce(text: str) -> tuple[dict[str, float], str]:
+    """`small=11us+11.5GB/s,switch=640KiB,large=45us+15.9GB/s[,source=…]` as `all_reduce` takes it.
+
+    Without small and switch one regime holds for every size.
+    """
+    body, _, source = text.partition(",source=")
+    parts = dict(part.partition("=")[::2] for part in body.split(","))
+    numbers: dict[str, float] = {"switch": 0.0}
+    option = "--all-reduce"
+    for regime in ("small", "large"):
+        latency, plus, rate = parts.pop(regime, parts.get("large", "")).partition("+")
+        if not plus:
+            raise InputError(f"{option} {text}: expected large=LATENCY+BANDWIDTH, as 45us+15.9GB/s")
+        numbers[f"{regime}_latency"] = parse_quantity(latency, NANOSECONDS, option) / 1e9
+        numbers[f"{regime}_bandwidth"] = float(parse_quantity(rate, BYTES_PER_S, option))
+    if switch := parts.pop("switch", None):
+        numbers["switch"] = float(parse_quantity(switch, BYTES, option))
+    if parts:
+        raise InputError(f"{option}: {next(iter(parts))!r}, expected small, switch or large")
+    return {k: numbers[k] for k in AllReduce._fields}, source or f"{option} {body}"
+
+
+def _rows(file: Path, keys: tuple[str, ...]) -> list[tuple[tuple[int, ...], dict[str, str]]]:
+    if not file.exists():
+        raise InputError(f"{file}: no such file, expected a profile table")
+    found = []
+    with file.open(newline="", encoding="utf-8-sig") as lines:
+        reader = csv.DictReader(lines)
+        for column in (*keys, "time_us"):
+            if column not in (reader.fieldnames or ()):
+                raise InputError(f"{file}: no column {column!r}")
+        for row in reader:
+            try:
+                sizes = tuple(int(row[key]) for key in keys)
+                good = min(sizes) >= 0 and float(row["time_us"]) >= 0
+            except (TypeError, ValueError):
+                good = False
+            if not good:
+                raise InputError(
+                    f"{file}, line {reader.line_num}: expected whole {', '.join(keys)} and a "
+                    "time_us of 0 or more"
+                )
+            found.append((sizes, row))
+    return found
+
+
+def _skew(file: Path) -> dict[str, list[Row]]:
+    """Batches of decodes alone: equal at the mean, equal at the longest, and as they are."""
+    rows: dict[str, list[Row]] = {"skew_mean": [], "skew_max": [], "skew_time": []}
+    with file.open(newline="", encoding="utf-8-sig") as lines:
+        for row in csv.DictReader(lines):
+            if row["regime"] != "pure":
+                continue
+            sizes = int(row["nb"]), int(row["kvs"]), int(row["n"]), round(float(row["kv_mean"]))
+            for kernel, column in zip(rows, ("t_mean_us", "t_max_us", "t_skew_us"), strict=True):
+                rows[kernel].append((*sizes, float(row[column])))
+    return rows
+
+
+def _meta(folder: Path) -> dict[str, str]:
+    """The plain `key: value` lines of meta.yaml."""
+    file = folder / "meta.yaml"
+    if not file.exists():
+        return {}
+    pairs = [line.partition(": ") for line in file.read_text(encoding="utf-8").splitlines()]
+    return {k: v.strip().strip("'\"") for k, _, v in pairs if v and k[:1].isalpha()}
+
+
+def _source(meta: dict[str, str]) -> str:
+    parts = [
+        f"{label} {meta[key]}"
+        for label, key in (("vLLM", "vllm_version"), ("CUDA", "cuda_version"), ("on", "gpu"))
+        if key in meta
+    ]
+    when = meta.get("profiled_at", "")[:10]
+    return ", ".join(["LLMServingSim profiler", *parts, *([when] if when else [])])

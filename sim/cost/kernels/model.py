@@ -1,0 +1,260 @@
+"""Step time from measured kernels: one layer's tables times the layers, and what lies between.
+
+time = layers · (dense(tokens) + attention(chunks, decodes) + 2 all-reduces) + one all-reduce
+     + embedding + final norm + output projection(sequences) + sampler(sequences) + host
+
+A run of decode steps costs first + j · growth while the mean context stays between two measured
+ones. Beyond the measured range the roofline goes on from the last point, and the run says so.
+"""
+
+from bisect import bisect_right
+from functools import cache
+from math import inf
+
+from sim.cost.base import Constant
+from sim.cost.kernels.all_reduce import AllReduce, all_reduce, assumed
+from sim.cost.kernels.grid import Grid, Line
+from sim.cost.kernels.profile import GEMMS, PER_LAYER, PER_SEQUENCE, PER_STEP, Profile
+from sim.cost.kernels.rules import KernelRules, captured_size
+from sim.cost.kernels.skew import LengthSkew, has_skew
+from sim.cost.roofline import Efficiency
+from sim.hardware import DEVICES, Device
+from sim.model.geometry import Model
+from sim.plan import Chunk, StepPlan
+from workloads.errors import InputError
+
+AS_PER_US = 10**12
+LEAST_SHARE = 0.3
+"""Of one chunk's attention that several chunks of the same tokens take at least."""
+
+
+class KernelTable:
+    """Cost of steps of one model on `tp` devices of the kind that was profiled."""
+
+    name = "table"
+
+    def __init__(
+        self,
+        model: Model,
+        device: Device,
+        profile: Profile,
+        *,
+        tp: int = 1,
+        token_bytes: int | None = None,
+        rules: KernelRules | None = None,
+    ) -> None:
+        _check(model, device, profile, tp)
+        self.rules = rules or KernelRules()
+        self._layers = model.layers
+        self._token_bytes = token_bytes or model.kv_bytes_per_token(tp=tp)
+        rows = profile.rows
+        points = {
+            kernel: Line((row[2], row[4]) for row in rows[kernel])
+            for kernel in sorted(PER_LAYER | PER_STEP | PER_SEQUENCE)  # sums depend on the order
+            if kernel in rows
+        }
+        self._per_layer = {k: line for k, line in points.items() if k in PER_LAYER}
+        self._per_step = [line for k, line in points.items() if k in PER_STEP]
+        self._per_sequence = [line for k, line in points.items() if k in PER_SEQUENCE]
+        self._most_tokens = min(line.xs[-1] for line in self._per_layer.values())
+        self._most_sequences = min(line.xs[-1] for line in self._per_sequence)
+        self._attention = Grid((row[:4], row[4]) for row in rows["attention"])
+        self._contexts = self._attention.decode_contexts
+        self._beyond: dict[str, None] = {}  # in order of appearance
+        self._skew: LengthSkew | None = None
+        if self.rules.length_skew:
+            if not has_skew(profile):
+                raise InputError(f"length_skew: {profile.label} has no measurements of it")
+            heads = max(group.heads_per_rank(tp) for group in model.groups)
+            self._skew = LengthSkew(profile, heads)
+        self._reduce: AllReduce | None = None
+        if tp > 1 and self.rules.all_reduce:
+            given = profile.meta.get("all_reduce")
+            self._reduce = all_reduce(*given) if given else assumed(device)
+            if not given:
+                self._beyond["all-reduce was not measured: assumed from the link's peak rate"] = (
+                    None
+                )
+        self._reduced_bytes = model.hidden_size * model.dtype_bytes  # a token's
+        e = Efficiency()
+        seconds = device.bandwidth_bytes_per_s * e.bandwidth.value
+        self._key_us = model.kv_bytes_per_token(tp=tp) / self._layers / seconds * 1e6
+        self._token_us = model.flops_per_token() / (device.flops_per_s * e.matmul.value * tp) * 1e6
+        pair = sum(model.pair_flops(group) for group in model.groups) / self._layers
+        self._pair_us = pair / (device.flops_per_s * e.attention.value * tp) * 1e6
+        measured = f"profile {profile.name}: {profile.meta['source']}"
+        self.constants: tuple[Constant, ...] = (
+            Constant("profiled_layers", self._layers, "x one layer", measured),
+            *(self._reduce or ()),
+            *self.rules.constants(),
+            *(c._replace(source=f"beyond the profile only; {c.source}") for c in _used(e)),
+        )
+        self._dense_as = cache(self._dense)
+        self._line = cache(self._decode_line)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What was asked beyond the measured range so far."""
+        return tuple(self._beyond)
+
+    def linear(self, plan: StepPlan) -> tuple[int, int, int]:
+        """(first, growth, valid) of the plan in attoseconds; see `StepCost`."""
+        if plan.chunks:
+            return self._mixed(plan), 0, 1
+        n, size = plan.decodes, self._token_bytes
+        first = self._dense_as(n, n)
+        base, rate, until = self._line(n, self._cell(plan.read_bytes // (n * size)), False)
+        first += base + rate * plan.read_bytes
+        growth = rate * plan.read_growth_bytes
+        valid = plan.max_steps
+        if plan.read_growth_bytes and until < inf:
+            room = int(until) * n * size - plan.read_bytes
+            valid = min(valid, -(-room // plan.read_growth_bytes))
+        if self._skew and plan.read_bytes == plan.context_tokens * size:
+            longest = plan.longest_context
+            base, rate, until = self._line(n, self._cell(longest), True)
+            first += base + rate * longest
+            growth += rate
+            if until < inf:
+                valid = min(valid, int(until) - longest)
+        return first, growth, valid
+
+    # -- decode ------------------------------------------------------------------------------
+
+    def _cell(self, context: int) -> int:
+        """Which pair of measured contexts it lies between; the last cell has no end."""
+        return max(bisect_right(self._contexts, context) - 1, 0)
+
+    def _decode_line(self, n: int, cell: int, longest: bool) -> tuple[int, int, float]:
+        """(base, rate, end): attention of n sequences over all layers, linear within the cell.
+
+        The rate is per byte read by the batch, or per token of the longest sequence for the part
+        that waits for it. `end` is the context at which the cell ends.
+        """
+        xs, grid = self._contexts, self._attention
+        at = min(n, grid.most_decodes)
+        if n > at:
+            self._say(f"more than {at} decoding requests")
+        start = grid.decode(at, xs[cell])
+        if cell + 1 < len(xs):
+            end: float = xs[cell + 1]
+            slope = (grid.decode(at, end) - start) / (end - xs[cell])
+        else:
+            end, slope = inf, at * self._key_us
+            self._say(f"decode contexts from {xs[cell]:,} tokens on")
+        slope += (n - at) * self._key_us
+        share = self._skew.alpha(n) if self._skew else 0.0
+        if not longest:
+            share = 1 - share
+        us = self._layers * share * AS_PER_US
+        rate = round(us * slope / (1 if longest else n * self._token_bytes))
+        reach = xs[cell] if longest else xs[cell] * n * self._token_bytes
+        return round(us * (start + (n - at) * xs[cell] * self._key_us)) - rate * reach, rate, end
+
+    # -- prefill -----------------------------------------------------------------------------
+
+    def _mixed(self, plan: StepPlan) -> int:
+        """A step with chunks, in attoseconds."""
+        tokens = plan.decodes + plan.prefill_tokens
+        total = self._dense_as(tokens, plan.decodes + len(plan.chunks))
+        n, keys = plan.decodes, plan.read_bytes / self._token_bytes
+        chunks: list[Chunk] = []
+        for chunk in plan.chunks:
+            if chunk.tokens == 1:  # for the kernel a decode like others
+                n, keys = n + 1, keys + chunk.start + 1
+            else:
+                chunks.append(chunk)
+        mean = keys / n if n else 0.0
+        us = self._chunks(chunks, n, mean) if chunks else self._decode(n, mean)
+        return total + round(self._layers * us * AS_PER_US)
+
+    def _decode(self, n: int, mean: float) -> float:
+        at, context = min(n, self._attention.most_decodes), min(mean, self._contexts[-1])
+        beyond = n * mean - at * context
+        return self._attention.decode(at, context) + beyond * self._key_us
+
+    def _chunks(self, chunks: list[Chunk], n: int, mean: float) -> float:
+        """Several chunks take as long as one with their tokens and their query-key pairs."""
+        grid = self._attention
+        tokens = sum([chunk.tokens for chunk in chunks])
+        pairs = sum([c.tokens * (c.start + c.tokens / 2) for c in chunks])
+        most = grid.chunks[-1]
+        size = min(tokens, most)
+        earlier = pairs / tokens - tokens / 2
+        if earlier > grid.longest_earlier:
+            self._say(f"prefill behind more than {grid.longest_earlier:,} tokens")
+        known = min(max(earlier, 0.0), grid.longest_earlier)
+        us = alone = grid.chunk(size, known)
+        span = min(size, grid.longest_earlier)
+        if earlier < 0:  # triangles of several prompts are less than that of one
+            slope = (grid.chunk(size, span) - alone) / span if span else size * self._pair_us
+            us = max(us + slope * earlier, LEAST_SHARE * us)
+        if tokens > most:
+            self._say(f"chunks above {most:,} tokens")
+        us += max(pairs - size * (known + size / 2), 0.0) * self._pair_us
+        if n and not grid.most_decodes_beside:
+            self._beyond["decodes beside a chunk were not measured: times are added"] = None
+            us += self._decode(n, mean)
+        elif n:
+            at = min(n, grid.most_decodes_beside)
+            if n > at:
+                self._say(f"more than {at} decoding requests beside a chunk")
+            context = min(mean, self._contexts[-1])
+            us += grid.chunk(size, known, at, context) - alone
+            us += (n * mean - at * context) * self._key_us
+        return us
+
+    # -- all but attention -------------------------------------------------------------------
+
+    def _dense(self, tokens: int, sequences: int) -> int:
+        """Everything that depends on the number of tokens and sequences alone, attoseconds."""
+        rules = self.rules
+        padded = captured_size(tokens, rules.padded_to)
+        known = min(padded, self._most_tokens)
+        us = 0.0
+        for kernel, line in self._per_layer.items():
+            stairs = rules.whole_tiles and kernel in GEMMS
+            times = 2 if kernel == "layernorm" else 1
+            us += self._layers * times * (line.at_tile(known) if stairs else line.at(known))
+        us = max(us - self._layers * rules.kernel_overlap_s * 1e6, 0.0)
+        us += rules.host_overhead_s * 1e6
+        us += sum([line.at(known) for line in self._per_step])
+        if padded > known:
+            self._say(f"steps above {known:,} tokens")
+            us += (padded - known) * self._token_us
+        if sequences > self._most_sequences:
+            self._say(f"more than {self._most_sequences} sequences a step")
+        us += sum([line.at(sequences) for line in self._per_sequence])
+        if self._reduce:
+            size = padded * self._reduced_bytes
+            us += (2 * self._layers + 1) * self._reduce.seconds(size) * 1e6
+        return round(us * AS_PER_US)
+
+    def _say(self, what: str) -> None:
+        self._beyond[f"beyond the profile, by roofline: {what}"] = None
+
+
+def _used(efficiency: Efficiency) -> tuple[Constant, ...]:
+    return efficiency.bandwidth, efficiency.matmul, efficiency.attention
+
+
+def _check(model: Model, device: Device, profile: Profile, tp: int) -> None:
+    meta = profile.meta
+    measured_on = DEVICES.get(str(meta["gpu"]))
+    if measured_on and device.name in DEVICES and device.name != measured_on.name:
+        raise InputError(
+            f"--profile {profile.label}: measured on {measured_on.name}, not {device.name}"
+        )
+    if meta["tp"] != tp:
+        raise InputError(f"--profile {profile.label}: measured for --tp {meta['tp']}, not {tp}")
+    for field in ("hidden_size", "num_heads"):
+        if field in meta and meta[field] != getattr(model, field):
+            raise InputError(
+                f"--profile {profile.label}: measured with {field} {meta[field]}, but "
+                f"{model.name} has {getattr(model, field)}"
+            )
+    if any(group.kind != "full" for group in model.groups):
+        raise InputError(
+            f"--profile {profile.label}: times full attention, but {model.name} has other layers; "
+            "expected --cost roofline"
+        )

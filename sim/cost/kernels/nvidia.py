@@ -1,0 +1,217 @@
+"""NVIDIA's measured tables (package aiconfigurator-core, Apache-2.0) as a profile.
+
+They hold attention by batch, context, heads, KV heads, head dimension, window and KV type, and
+matrix products by shape, in milliseconds a layer. They hold no chunk behind earlier tokens, no
+decodes beside a chunk, and no norms or activations: the first two go by roofline and by sum, the
+last are missing from a prediction (a few microseconds a layer).
+"""
+
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow.dataset as ds
+
+from sim.cost.kernels.grid import Line, neighbours
+from sim.cost.kernels.profile import Profile, Row
+from sim.cost.roofline import Efficiency
+from sim.hardware import Device
+from sim.model.geometry import Model
+from workloads.errors import InputError
+
+PACKAGE = "aiconfigurator_core"
+SYSTEMS = {
+    "a100-80gb": "a100_sxm",
+    "h100": "h100_sxm",
+    "h200": "h200_sxm",
+    "b200": "b200_sxm",
+    "l40s": "l40s",
+    "rtx-pro-6000": "rtx_pro_6000_server",
+}
+KV_NAMES = {"auto": "bfloat16", "bf16": "bfloat16", "fp8": "fp8"}
+MAX_TOKENS = 32_768
+
+Points = dict[int, list[tuple[int, float]]]
+
+
+def tables_folder(device: Device, given: Path | None = None) -> Path:
+    """Where the package keeps the device's tables. Raises InputError where there are none."""
+    root = given
+    if root is None:
+        spec = find_spec(PACKAGE)
+        if spec is None or not spec.submodule_search_locations:
+            raise InputError("profiles import: pip install 'kvtwin[profiles]' brings the tables")
+        root = Path(next(iter(spec.submodule_search_locations))) / "systems" / "data"
+    if device.name not in SYSTEMS:
+        raise InputError(f"--gpu {device.name}: no tables; expected one of {', '.join(SYSTEMS)}")
+    folder = root / SYSTEMS[device.name]
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder in this version of the tables")
+    return folder
+
+
+def newest(folder: Path, kind: str, framework: str, table: str) -> Path:
+    """The table of the framework's latest version."""
+    found = sorted(
+        folder.glob(f"{kind}/{framework}/*/{table}_perf.parquet"),
+        key=lambda p: [int(n) if n.isdigit() else 0 for n in p.parent.name.split(".")],
+    )
+    if not found:
+        raise InputError(f"{folder}: no {table} of {framework}")
+    return found[-1]
+
+
+def decode_points(
+    file: Path, heads: int, kv_heads: int, head_dim: int, kv_type: str, window: int = 0
+) -> Points:
+    """Microseconds of one layer's decode attention: by batch, (keys each sees, time)."""
+    shape = {"num_heads": heads, "num_key_value_heads": kv_heads, "head_dim": head_dim}
+    rows = _read(file, {**shape, "kv_cache_dtype": kv_type, "window_size": window})
+    points: Points = {}
+    for row in rows:
+        points.setdefault(row["batch_size"], []).append((row["step"] + 1, 1e3 * row["latency"]))
+    if not points:
+        raise InputError(f"{file}: no decode of {heads}/{kv_heads} heads of {head_dim}, {kv_type}")
+    return {batch: sorted(points[batch]) for batch in sorted(points)}
+
+
+def gemm_points(file: Path, n: int, k: int) -> list[tuple[int, float]]:
+    """Microseconds of (m, k) × (k, n) in bf16 by m, bilinear between measured shapes.
+
+    Beyond the largest measured n the last segment goes on, as for a large vocabulary.
+    """
+    rows = _read(file, {"gemm_dtype": "bfloat16"})
+    sizes = {axis: sorted({row[axis] for row in rows}) for axis in ("n", "k")}
+    low_n, high_n, share_n = neighbours(sizes["n"], n)
+    low_k, high_k, share_k = neighbours(sizes["k"], k)
+    times: dict[tuple[int, int], dict[int, float]] = {}
+    for row in rows:
+        times.setdefault((row["n"], row["k"]), {})[row["m"]] = 1e3 * row["latency"]
+    corners = [times.get((a, b), {}) for a in (low_n, high_n) for b in (low_k, high_k)]
+    found = []
+    for m in sorted(set(corners[0]).intersection(*corners[1:])):
+        a, b, c, d = (corner[m] for corner in corners)
+        low, high = a + share_k * (b - a), c + share_k * (d - c)
+        found.append((m, low + share_n * (high - low)))
+    if not found:
+        raise InputError(f"{file}: no products near n={n}, k={k}")
+    return found
+
+
+def imported(
+    model: Model,
+    device: Device,
+    *,
+    name: str,
+    tp: int = 1,
+    kv_dtype: str = "auto",
+    framework: str = "vllm",
+    tables: Path | None = None,
+) -> Profile:
+    """The profile of a dense model of full attention on one of the tables' devices."""
+    if len(model.groups) != 1 or model.groups[0].kind != "full" or model.weights.experts:
+        raise InputError(f"{model.name}: tables are read for dense models of full attention alone")
+    if kv_dtype not in KV_NAMES:
+        raise InputError(f"--kv-cache-dtype {kv_dtype}: expected one of {', '.join(KV_NAMES)}")
+    folder, group = tables_folder(device, tables), model.groups[0]
+    kv_type, heads, kv_heads = KV_NAMES[kv_dtype], model.num_heads // tp, group.heads_per_rank(tp)
+    decode = newest(folder, "attention", framework, "generation_attention")
+    prefill = newest(folder, "attention", framework, "context_attention")
+    gemm = newest(folder, "gemm", framework, "gemm")
+    attention: list[Row] = [
+        (0, 0, batch, context, time)
+        for batch, points in decode_points(decode, heads, kv_heads, group.head_dim, kv_type).items()
+        for context, time in points
+    ]
+    shape = {"num_heads": heads, "num_key_value_heads": kv_heads, "head_dim": group.head_dim}
+    alone = {**shape, "kv_cache_dtype": kv_type, "window_size": 0, "batch_size": 1}
+    chunks = {row["isl"]: 1e3 * row["latency"] for row in _read(prefill, alone)}
+    attention += [(isl, 0, 0, 0, time) for isl, time in sorted(chunks.items())]
+    up = (2 if model.gated_mlp else 1) * model.intermediate_size // tp
+    width = heads * group.head_dim
+    shapes = {
+        "qkv_proj": (width + 2 * kv_heads * group.head_dim, model.hidden_size),
+        "o_proj": (model.hidden_size, width),
+        "gate_up_proj": (up, model.hidden_size),
+        "down_proj": (model.hidden_size, model.intermediate_size // tp),
+        "lm_head": (-(-model.vocab_size // tp), model.hidden_size),
+    }
+    rows: dict[str, list[Row]] = {"attention": attention}
+    for kernel, (n, k) in shapes.items():
+        points = gemm_points(gemm, n, k)
+        rows[kernel] = [(0, 0, m, 0, time) for m, time in points if m <= MAX_TOKENS]
+    versions = f"{framework} {decode.parent.name} attention, {gemm.parent.name} GEMM"
+    return Profile(
+        {
+            "name": name,
+            "gpu": device.name,
+            "model": model.name,
+            "tp": tp,
+            "hidden_size": model.hidden_size,
+            "num_heads": model.num_heads,
+            "source": f"aiconfigurator-core, NVIDIA, Apache-2.0: {versions}, KV {kv_type}",
+        },
+        rows,
+        name,
+    )
+
+
+class Beside(NamedTuple):
+    """One layer's decode attention, in milliseconds: as measured, and as a datasheet has it."""
+
+    what: str
+    measured_ms: float
+    roofline_ms: float
+
+    def __str__(self) -> str:
+        error = 100 * (self.roofline_ms / self.measured_ms - 1)
+        return (
+            f"{self.what}, a layer: {self.measured_ms:.4f} ms measured, "
+            f"{self.roofline_ms:.4f} ms by roofline ({error:+.0f} %)"
+        )
+
+
+def beside_roofline(
+    model: Model,
+    device: Device,
+    *,
+    tp: int = 1,
+    framework: str = "vllm",
+    tables: Path | None = None,
+) -> Iterator[Beside]:
+    """The roofline's error at a few decode points, where the tables have them."""
+    file = newest(tables_folder(device, tables), "attention", framework, "generation_attention")
+    group = model.groups[0]
+    heads, kv_heads = model.num_heads // tp, group.heads_per_rank(tp)
+    rate = device.bandwidth_bytes_per_s * Efficiency().bandwidth.value
+    for batch, context, kv_type, window in (
+        (1, 8192, "bfloat16", 0),
+        (64, 4096, "bfloat16", 0),
+        (64, 4096, "fp8", 0),
+        (64, 4096, "bfloat16", 128),
+    ):
+        try:
+            points = decode_points(file, heads, kv_heads, group.head_dim, kv_type, window)
+            measured = at(points, batch, context) / 1e3
+        except (InputError, KeyError):
+            continue
+        size = 2 * kv_heads * group.head_dim * (1 if kv_type == "fp8" else 2)
+        roofline = 1e3 * batch * min(context, window or context) * size / rate
+        seen = f", window {window}" if window else ""
+        what = f"decode of {batch} × {context:,} keys in {kv_type}{seen}"
+        yield Beside(what, measured, roofline)
+
+
+def at(points: Points, batch: int, context: int) -> float:
+    """Microseconds between measured contexts of a measured batch."""
+    return Line(points[batch]).at(context)
+
+
+def _read(file: Path, equal: dict[str, Any]) -> list[dict[str, Any]]:
+    wanted: Any = None
+    for column, value in equal.items():
+        test = ds.field(column) == value
+        wanted = test if wanted is None else wanted & test
+    rows: list[dict[str, Any]] = ds.dataset(file).to_table(filter=wanted).to_pylist()
+    return rows

@@ -1,0 +1,162 @@
+"""Step time from measurements: whole steps timed on a device, interpolated linearly between.
+
+A step is the dense layers over all its tokens, sampling, attention of the decoding requests, and
+attention of each chunk. The table holds whole steps; attention is what they take beyond dense ones
+of as many tokens. Steps that only decode, or prefill one chunk, thus cost what was measured.
+
+Interpolation is linear, never logarithmic, because kernels are linear in what they read.
+"""
+
+from bisect import bisect_right
+from functools import cache
+from itertools import pairwise
+from typing import NamedTuple
+
+from sim.cost.base import Constant
+from sim.cost.steps.table import CostTable, Section
+from sim.model.geometry import Model
+from sim.plan import AS_PER_S, StepPlan
+from sim.policy.registry import parse_policy
+from sim.policy.spec import Policy
+from workloads.errors import InputError
+
+ENDLESS = 2**62
+
+
+class _Segment(NamedTuple):
+    """Between two knots: intercept + slope * read_bytes, in attoseconds."""
+
+    until_bytes: int
+    intercept_as: int
+    slope_as: int
+
+
+class Calibrated:
+    """Cost of steps of the model and policy that the table was measured with."""
+
+    name = "calibrated"
+
+    def __init__(self, table: CostTable, model: Model, policy: Policy, kv_dtype: str) -> None:
+        """Raises InputError where the table is of another model or lacks the policy."""
+        key = table.model
+        if (key.parameters, key.dtype_bytes) != (model.parameters, model.dtype_bytes):
+            raise InputError(f"the cost table was measured with {key.name}, not with {model.name}")
+        self._table = table
+        self._section = _section(table, policy, kv_dtype)
+        self._most_tokens = table.dense.knots[-1]
+        self._most_batch = self._section.decode[-1].batch
+        self._steps = self._outside = 0
+        self._dense = cache(self._dense_as)
+        self._sampling = cache(self._sampling_as)
+        self._segments = cache(self._decode_segments)
+        self._chunk = cache(self._chunk_as)
+
+    @property
+    def constants(self) -> tuple[Constant, ...]:
+        """Where the numbers come from, and how far the run left them."""
+        hardware = self._table.hardware
+        source = f"kvtwin calibrate on {hardware.name}, {self._table.created_at}"
+        share = self._outside / self._steps if self._steps else 0.0
+        return (
+            Constant("dense_step", self._table.dense.seconds[0], "s", f"one token; {source}"),
+            Constant("copy_rate", float(hardware.copy_bytes_per_s), "B/s", source),
+            Constant("matmul_rate", float(hardware.matmul_flops_per_s), "FLOP/s", source),
+            Constant("extrapolated_share", share, "of answers", "steps beyond the measured range"),
+        )
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What to know before trusting the run."""
+        if not self._outside:
+            return ()
+        share = 100 * self.extrapolated_share
+        return (f"{share:.1f} % of steps lie beyond what was measured",)
+
+    @property
+    def extrapolated_share(self) -> float:
+        """Of the answers given, those outside of what was measured."""
+        return self._outside / self._steps if self._steps else 0.0
+
+    def linear(self, plan: StepPlan) -> tuple[int, int, int]:
+        """(first, growth, valid) of the plan in attoseconds; see `StepCost`."""
+        tokens = samples = plan.decodes
+        first = 0
+        for _, start, length, last in plan.chunks:
+            tokens += length
+            samples += last
+            first += self._chunk(length, start)
+        first += self._dense(tokens) + self._sampling(samples)
+        self._steps += 1
+        outside = tokens > self._most_tokens or plan.decodes > self._most_batch
+        growth, valid = 0, plan.max_steps
+        if plan.decodes:
+            bounds, segments = self._segments(plan.decodes)
+            at = bisect_right(bounds, plan.read_bytes)
+            segment = segments[at]
+            first += segment.intercept_as + segment.slope_as * plan.read_bytes
+            outside |= segment.until_bytes == ENDLESS
+            if plan.read_growth_bytes:
+                growth = segment.slope_as * plan.read_growth_bytes
+                left = segment.until_bytes - plan.read_bytes
+                valid = min(valid, -(-left // plan.read_growth_bytes))
+        self._outside += outside
+        return first, growth, valid
+
+    # -- parts of a step, in attoseconds -----------------------------------------------------
+
+    def _dense_as(self, tokens: int) -> int:
+        line = self._table.dense
+        return round(interpolate(line.knots, line.seconds, tokens) * AS_PER_S)
+
+    def _sampling_as(self, samples: int) -> int:
+        line = self._table.sampling
+        return round(interpolate(line.knots, line.seconds, samples) * AS_PER_S)
+
+    def _chunk_as(self, tokens: int, start: int) -> int:
+        """Attention of one chunk: a step of it alone, without its dense part."""
+        kept = self._section.kept_tokens
+        past = start if kept is None else min(start, kept)
+        lines = self._section.prefill
+        values = [interpolate(line.past, line.seconds, past) for line in lines]
+        knots = tuple(line.tokens for line in lines)
+        whole = round(interpolate(knots, tuple(values), tokens) * AS_PER_S)
+        return whole - self._dense(tokens) - self._sampling(1)
+
+    def _decode_segments(self, batch: int) -> tuple[list[int], list[_Segment]]:
+        """Attention of so many decoding requests: segments by bytes read, and where they begin."""
+        lines = self._section.decode
+        contexts = sorted({context for line in lines for context in line.context})
+        batches = tuple(line.batch for line in lines)
+        times = []
+        for context in contexts:
+            values = [interpolate(line.context, line.seconds, context) for line in lines]
+            times.append(interpolate(batches, tuple(values), batch) * AS_PER_S)
+        rest = self._dense(batch) + self._sampling(batch)
+        token = self._section.token_bytes * batch
+        segments: list[_Segment] = []
+        for (low, low_as), (high, high_as) in pairwise(zip(contexts, times, strict=True)):
+            slope = round((high_as - low_as) / ((high - low) * token))
+            segments.append(
+                _Segment(high * token, round(low_as) - slope * low * token - rest, slope)
+            )
+        if not segments:  # a single knot: no growth is known
+            segments.append(_Segment(contexts[0] * token, round(times[0]) - rest, 0))
+        segments.append(segments[-1]._replace(until_bytes=ENDLESS))
+        return [segment.until_bytes for segment in segments[:-1]], segments
+
+
+def interpolate(knots: tuple[int, ...], values: tuple[float, ...], at: float) -> float:
+    """Linear between knots, and beyond the last in the direction of the last two."""
+    if len(knots) == 1:
+        return values[0]
+    i = min(max(bisect_right(knots, at) - 1, 0), len(knots) - 2)
+    share = (at - knots[i]) / (knots[i + 1] - knots[i])
+    return values[i] + share * (values[i + 1] - values[i])
+
+
+def _section(table: CostTable, policy: Policy, kv_dtype: str) -> Section:
+    for section in table.sections:
+        if section.kv_dtype == kv_dtype and parse_policy(section.policy) == policy:
+            return section
+    known = ", ".join(f"{section.policy} ({section.kv_dtype})" for section in table.sections)
+    raise InputError(f"the cost table has no such policy with {kv_dtype} KV, only {known}")

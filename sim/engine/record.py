@@ -1,0 +1,220 @@
+"""What happened, as columns: one row a request, one row an event, one row a sample."""
+
+from array import array
+from math import nan
+from struct import Struct
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reports.files import MEMORY
+from sim.engine.scheduler import Scheduler
+from sim.plan import AS_PER_S, Done, StepPlan
+from sim.sequence import Sequence
+from workloads.schema import Trace
+
+STATUSES = ("finished", "truncated", "refused", "unfinished")
+"""A truncated request finished with fewer tokens than it asked for."""
+FINISHED, TRUNCATED, REFUSED, UNFINISHED = range(4)
+
+STEP_TIMES = ("start_s", "end_s", "first_step_s", "step_growth_s")
+EVENT_COUNTS = (
+    "step",
+    "steps",
+    "decodes",
+    "context_tokens",
+    "read_bytes",
+    "prefill_tokens",
+    "running",
+    "waiting",
+    "admitted",
+    "preempted",
+    "swap_out_bytes",
+    "swap_in_bytes",
+)
+QUEUES = ("running", "waiting")
+USES = (*(f"{name}_bytes" for name in MEMORY), "cached_bytes")  # these part of the free ones
+STEP_COUNTS = (*EVENT_COUNTS, *USES)
+SAMPLE_COUNTS = (*QUEUES, *USES)
+
+Column = NDArray[np.float64] | NDArray[np.int64]
+
+
+class Log(NamedTuple):
+    """Three tables, as columns by name. Times in seconds from the first arrival's zero."""
+
+    requests: dict[str, Column]
+    steps: dict[str, Column]
+    timeline: dict[str, Column]
+    resume_gaps_s: NDArray[np.float64]
+    """Between tokens of one request, where a preemption fell between them."""
+    end_s: float
+
+
+class Recorder:
+    """Collects flat arrays: memory grows with requests and events, not with tokens.
+
+    Samples are taken every `interval_s` of the engine's time, in the first step that begins at or
+    after the instant, as a monitoring system would scrape an engine.
+    """
+
+    def __init__(self, trace: Trace, interval_s: float) -> None:
+        requests = len(trace)
+        self._trace = trace
+        self._interval_as = round(interval_s * AS_PER_S)
+        self.next_sample_as = 0
+        self._scheduled = array("d", [nan]) * requests
+        self._first = array("d", [nan]) * requests
+        self._finish = array("d", [nan]) * requests
+        self._refused: list[int] = []
+        self._generated = array("q", [0]) * requests
+        self._preemptions = array("q", [0]) * requests
+        self._recomputed = array("q", [0]) * requests
+        self._cached = array("q", [0]) * requests
+        self._swapped = array("q", [0]) * requests
+        self._events = bytearray()
+        self._sample_times = array("d")
+        self._sample_counts = array("q")
+        self._preempted_s: dict[int, float] = {}
+        self._resume_gaps = array("d")
+        self._end_s = 0.0
+        self._now_as, self._now_s = 0, 0.0  # the end of the latest event
+
+    def began(self, scheduler: Scheduler) -> None:
+        """A run begins. Rows keep the manager's tally, which `log` turns into bytes by column."""
+        self._manager = scheduler.manager
+        self._tally = tuple(f"tally_{i}" for i in range(len(self._manager.tally())))
+        # An event as bytes: packing them takes half the time of extending an array by them.
+        counts = len(EVENT_COUNTS) + len(self._tally)
+        self._pack_event = Struct(f"<{len(STEP_TIMES)}d{counts}q").pack
+
+    def refused(self, index: int) -> None:
+        self._refused.append(index)
+
+    def stepped(self, start_as: int, plan: StepPlan, done: Done, scheduler: Scheduler) -> None:
+        """One or more steps ended. Memory is as in the last one, the queue as after it."""
+        now_as, steps, first_as, growth_as = done
+        # fmt: off
+        (step, _, decodes, context, read_bytes, _, prefilled,
+         chunks, admitted, preempted, _, swap_out, swap_in, _) = plan
+        # fmt: on
+        start_s = self._now_s if start_as == self._now_as else start_as / AS_PER_S
+        end_s = self._now_s = now_as / AS_PER_S
+        self._now_as = now_as
+        for index in admitted:
+            if self._scheduled[index] != self._scheduled[index]:  # not resumed after a preemption
+                self._scheduled[index] = start_s
+        for index in preempted:
+            if self._first[index] == self._first[index]:  # it had streamed tokens
+                self._preempted_s.setdefault(index, start_s)
+        if self._preempted_s:
+            for chunk in chunks:
+                if chunk.last and chunk.request in self._preempted_s:
+                    self._resume_gaps.append(end_s - self._preempted_s.pop(chunk.request))
+        event = (
+            start_s,
+            end_s,
+            first_as / AS_PER_S,
+            growth_as / AS_PER_S,
+            step,
+            steps,
+            decodes,
+            context,
+            read_bytes,
+            prefilled,
+            len(scheduler.running),
+            len(scheduler.waiting),
+            len(admitted),
+            len(preempted),
+            swap_out,
+            swap_in,
+        )
+        self._events += self._pack_event(*(event + self._manager.tally()))
+
+    def completed(self, now_as: int, first: list[Sequence], finished: list[Sequence]) -> None:
+        now_s = self._now_s if now_as == self._now_as else now_as / AS_PER_S
+        for seq in first:
+            self._first[seq.index] = now_s
+        for seq in finished:
+            self._finish[seq.index] = now_s
+            self._left(seq, seq.generated)
+
+    def sample(self, now_as: int, scheduler: Scheduler) -> None:
+        self.next_sample_as = (now_as // self._interval_as + 1) * self._interval_as
+        self._sample_times.append(now_as / AS_PER_S)
+        queues = (len(scheduler.running), len(scheduler.waiting))
+        self._sample_counts.extend(queues + self._manager.tally())
+
+    def ended(self, now_as: int, scheduler: Scheduler) -> None:
+        """The run is over; what still waits or runs stays unfinished."""
+        self._end_s = now_as / AS_PER_S
+        manager = scheduler.manager
+        kept = manager.uses(manager.tally())
+        assert kept == (*manager.memory(), manager.cached_bytes()), "a tally of something else"
+        tick = scheduler.manager.tick
+        for seq in scheduler.inside():
+            decoded = tick - seq.joined_tick if seq.joined_tick >= 0 else 0
+            self._left(seq, seq.generated + decoded)
+
+    def _left(self, seq: Sequence, generated: int) -> None:
+        index = seq.index
+        self._generated[index] = generated
+        if seq.preemptions:
+            self._preemptions[index] = seq.preemptions
+            self._recomputed[index] = seq.recomputed
+            self._swapped[index] = seq.swapped_bytes
+        if seq.cached:
+            self._cached[index] = seq.cached
+
+    def log(self) -> Log:
+        """The tables, once the run has ended."""
+        trace = self._trace
+        finish, generated = np.asarray(self._finish), np.asarray(self._generated)
+        ended = np.where(generated < trace.output_tokens, TRUNCATED, FINISHED)
+        status = np.where(np.isnan(finish), UNFINISHED, ended)
+        status[self._refused] = REFUSED
+        requests: dict[str, Column] = {
+            "request_id": np.arange(len(trace), dtype=np.int64),
+            "arrival_s": trace.arrival_s,
+            "prompt_tokens": trace.prompt_tokens,
+            "output_tokens": trace.output_tokens,
+            "status": status,
+            "first_scheduled_s": np.asarray(self._scheduled),
+            "first_token_s": np.asarray(self._first),
+            "finish_s": finish,
+            "generated_tokens": generated,
+            "preemptions": np.asarray(self._preemptions),
+            "recomputed_tokens": np.asarray(self._recomputed),
+            "cached_tokens": np.asarray(self._cached),
+            "swapped_bytes": np.asarray(self._swapped),
+        }
+        return Log(
+            requests,
+            self._uses(_event_columns(self._events, self._tally)),
+            _columns(("time_s",), self._sample_times)
+            | self._uses(_columns((*QUEUES, *self._tally), self._sample_counts)),
+            np.asarray(self._resume_gaps),
+            self._end_s,
+        )
+
+    def _uses(self, columns: dict[str, Column]) -> dict[str, Column]:
+        """The columns with bytes by use in place of tallies."""
+        tally = tuple(columns.pop(name) for name in self._tally)
+        uses = zip(USES, self._manager.uses(tally), strict=True)
+        rows = len(tally[0])
+        return columns | {k: np.broadcast_to(v, rows).astype(np.int64) for k, v in uses}
+
+
+def _event_columns(events: bytearray, tally: tuple[str, ...]) -> dict[str, Column]:
+    """Packed events as one contiguous column a name."""
+    fields = [(name, "<f8") for name in STEP_TIMES]
+    fields += [(name, "<i8") for name in (*EVENT_COUNTS, *tally)]
+    table = np.frombuffer(events, dtype=fields)
+    return {name: np.ascontiguousarray(table[name]) for name, _ in fields}
+
+
+def _columns(names: tuple[str, ...], rows: "array[float] | array[int]") -> dict[str, Column]:
+    """Row-major values as one contiguous column a name."""
+    table = np.asarray(rows).reshape(-1, len(names))
+    return {name: np.ascontiguousarray(table[:, i]) for i, name in enumerate(names)}

@@ -1,0 +1,49 @@
+"""What a recorded run of a real engine holds."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from sim.hardware import device_called
+from workloads.schema import Floats, Ints, Trace
+
+SERIES = ("t", "running", "waiting", "kv_cache_pct")
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Requests in order of arrival, seconds from the first of them."""
+
+    name: str
+    trace: Trace
+    first_token_s: Floats  # (n,)
+    last_token_s: Floats  # (n,)
+    series: dict[str, Floats]  # samples once a second: t, running, waiting, kv_cache_pct; or none
+    meta: dict[str, Any]
+
+    @property
+    def output_tokens(self) -> Ints:
+        """Tokens that each request got."""
+        return self.trace.output_tokens
+
+    @property
+    def engine_options(self) -> dict[str, Any]:
+        """What the engine was started with."""
+        options: dict[str, Any] = self.meta.get("engine_kwargs", {})
+        return options
+
+    @property
+    def gpu(self) -> str | None:
+        """The device preset, where the run recorded a known device."""
+        device = device_called(str(self.meta.get("hardware", {}).get("device_name", "")))
+        return device.name if device else None
+
+    @property
+    def blocks(self) -> int | None:
+        """KV blocks the engine had, where the run recorded them."""
+        count = self.meta.get("kv_cache", {}).get("num_gpu_blocks")
+        return None if count is None else int(count)
+
+    @property
+    def records_kv(self) -> bool:
+        """Whether KV use was recorded: a column of zeros says it was not."""
+        return bool(self.series["kv_cache_pct"].any())

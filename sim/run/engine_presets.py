@@ -1,0 +1,131 @@
+"""Engines by name and version: what they decide, how they run kernels, what they keep back."""
+
+from dataclasses import dataclass, field, fields, replace
+from difflib import get_close_matches
+from typing import Any
+
+from sim.cost.kernels.rules import KernelRules
+from sim.engine.limits import Rules
+from sim.memory.ledger import Ledger, Line
+from sim.policy.paging import Paging
+from sim.policy.prefix import Prefix
+from sim.policy.spec import Policy
+from workloads.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """One version of an engine."""
+
+    name: str
+    description: str
+    rules: Rules = field(default_factory=Rules)
+    kernels: KernelRules = field(default_factory=KernelRules)
+    prefix_caching: bool = False
+    """Full blocks are kept by content, and found by later and by resumed requests."""
+    block_size: int = 16
+    null_blocks: int = 0
+    """Blocks that the engine keeps to itself as padding."""
+
+    def adapt(self, policy: Policy, label: str) -> Policy:
+        """Paging as this engine does it, where the user gave no options of his own."""
+        if label == "paging":
+            placement = Paging(block_size=self.block_size)
+            return placement + Prefix() if self.prefix_caching else placement
+        return policy
+
+    def adapt_ledger(self, ledger: Ledger) -> Ledger:
+        """The ledger with what the engine keeps of the KV budget."""
+        kept = self.null_blocks * self.block_size * ledger.token_bytes
+        if not kept or kept >= ledger.kv_bytes:
+            return ledger
+        last = ledger.lines[-1]
+        why = f"block 0 of {self.block_size} tokens, never handed out"
+        lines = (Line("null block", kept, why), Line(last.name, last.size_bytes - kept, last.why))
+        return Ledger(
+            ledger.model, ledger.device, ledger.tp, ledger.kv, (*ledger.lines[:-1], *lines)
+        )
+
+
+DEFAULT = Engine("default", "synchronous loop of continuous batching; what simulate always did")
+VLLM_0_19 = Engine(
+    "vllm-0.19",
+    "vLLM 0.19, V1 engine",
+    Rules(async_scheduling=True),
+    prefix_caching=True,
+    null_blocks=1,
+)
+ENGINES = {engine.name: engine for engine in (DEFAULT, VLLM_0_19)}
+
+OWN = "resolved configuration in the shipped RTX 4090 run's meta.json"
+SOURCES = {
+    "async_scheduling": OWN,
+    "reserve_whole_prompt": f"scheduler_reserve_full_isl, {OWN}",
+    "preempted_first": "vLLM v1/core/sched/scheduler.py: waiting.prepend_request",
+    "admit_after_preemption": "vLLM v1/core/sched/scheduler.py: if not preempted_reqs",
+    "padded_to": f"cudagraph_capture_sizes, {OWN}",
+    "whole_tiles": "measured GEMM times rise in stairs of 64 or 128 tokens",
+    "all_reduce": "Megatron-LM (2019): two a layer, one for the embedding",
+    "length_skew": "off: cancels against kernel_overlap in whole runs (docs/accuracy.md)",
+    "kernel_overlap_s": "0: not measured (docs/accuracy.md)",
+    "host_overhead_s": "0: hidden by planning ahead; not identifiable in the shipped runs",
+    "prefix_caching": f"enable_prefix_caching, {OWN}",
+    "block_size": OWN,
+    "null_blocks": "vLLM v1/core/block_pool.py: null_block",
+}
+
+
+def find_engine(spec: str) -> Engine:
+    """The preset of that name, with parameters changed: `vllm-0.19:length_skew=true`.
+
+    Raises InputError with the closest name, or naming the parameter at fault.
+    """
+    name, _, options = spec.partition(":")
+    if name not in ENGINES:
+        close = get_close_matches(name, ENGINES, n=1, cutoff=0.4)
+        hint = f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(ENGINES)}"
+        raise InputError(f"--engine {spec}: no such engine; {hint}")
+    engine = ENGINES[name]
+    for option in filter(None, options.split(",")):
+        key, _, text = option.partition("=")
+        engine = _with(engine, key, text, spec)
+    return engine if not options else replace(engine, name=spec)
+
+
+def _with(engine: Engine, key: str, text: str, spec: str) -> Engine:
+    known = parameters(engine)
+    if key not in known:
+        close = get_close_matches(key, known, n=1, cutoff=0.0)
+        raise InputError(f"--engine {spec}: no parameter {key!r}; did you mean {close[0]!r}?")
+    value = _value(text, known[key], f"--engine {spec}: {key}={text}")
+    for part in ("rules", "kernels"):
+        group = getattr(engine, part)
+        if any(f.name == key for f in fields(group)):
+            changed: Engine = replace(engine, **{part: replace(group, **{key: value})})
+            return changed
+    changes: dict[str, Any] = {key: value}
+    return replace(engine, **changes)
+
+
+def _value(text: str, like: bool | int | float, where: str) -> bool | int | float:
+    if isinstance(like, bool):
+        if text.lower() not in ("true", "false"):
+            raise InputError(f"{where}: expected true or false")
+        return text.lower() == "true"
+    try:
+        number = type(like)(text)
+    except ValueError:
+        raise InputError(f"{where}: expected a number") from None
+    if not 0 <= number < float("inf"):
+        raise InputError(f"{where}: expected a number of at least 0")
+    return number
+
+
+def parameters(engine: Engine) -> dict[str, bool | int | float]:
+    """Every named parameter of an engine, flat."""
+    found: dict[str, bool | int | float] = {}
+    for group in (engine.rules, engine.kernels):
+        found |= {f.name: getattr(group, f.name) for f in fields(group)}
+    for name in ("prefix_caching", "block_size", "null_blocks"):
+        found[name] = getattr(engine, name)
+    return found

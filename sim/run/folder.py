@@ -1,0 +1,198 @@
+"""A run on disk: run.json beside three Parquet tables, written whole or not at all."""
+
+import json
+import os
+import platform
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from reports.files import PLANS, REPORT, RUN_FILES, SCHEMA_VERSION, VALIDATION
+from sim.engine.record import STATUSES, Column
+from sim.policy.manager import group_bytes
+from sim.run.metrics import as_dicts
+from sim.run.simulation import Run, Setup
+from workloads.errors import InputError
+
+
+def folder_name(label: str) -> str:
+    """A policy's label as a folder name: `paging:block_size=16` -> `paging-block_size-16`."""
+    return re.sub(r"[^A-Za-z0-9_.+-]+", "-", label).strip("-")
+
+
+@contextmanager
+def replaced_folder(target: Path) -> Iterator[Path]:
+    """A fresh folder that takes the place of `target` when the block ends well.
+
+    Only an absent or empty folder, or one of run folders and their report, is replaced. Raises
+    InputError for any other; on an error or interruption nothing is left behind.
+    """
+    try:
+        if target.exists() and not (target.is_dir() and _replaceable(target)):
+            raise InputError(
+                f"{target}: exists and holds other things than runs, expected a new folder"
+            )
+        target.parent.mkdir(parents=True, exist_ok=True)
+        staged = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    except OSError as error:
+        raise InputError(f"{target}: can't be written: {error.strerror}") from None
+    try:
+        staged.chmod(0o755)
+        yield staged
+        if target.exists():
+            old = Path(tempfile.mkdtemp(prefix=f".{target.name}.old.", dir=target.parent))
+            os.replace(target, old / target.name)
+            os.replace(staged, target)
+            shutil.rmtree(old)
+        else:
+            os.replace(staged, target)
+    finally:
+        shutil.rmtree(staged, ignore_errors=True)
+
+
+def _replaceable(folder: Path) -> bool:
+    return all(
+        {part.name for part in child.iterdir()} == RUN_FILES
+        if child.is_dir()
+        else child.name in (REPORT, VALIDATION) or child.name.endswith(PLANS)
+        for child in folder.iterdir()
+    )
+
+
+def write_run(run: Run, folder: Path, command: str) -> dict[str, Any]:
+    """Write the run into an existing, empty folder; returns what run.json holds."""
+    requests = dict(run.log.requests)
+    status = pa.DictionaryArray.from_arrays(
+        _array(requests["status"].astype(np.int8)), _texts(STATUSES)
+    )
+    for name, columns in (
+        ("requests", {**requests, "status": status}),
+        ("steps", run.log.steps),
+        ("timeline", run.log.timeline),
+    ):
+        pq.write_table(_table(columns), folder / f"{name}.parquet", compression="zstd")
+    description = describe_run(run, command)
+    text = json.dumps(description, indent=1, allow_nan=False, ensure_ascii=False)
+    (folder / "run.json").write_text(text + "\n", encoding="utf-8")
+    return description
+
+
+def _table(columns: "Mapping[str, Column | pa.Array]") -> pa.Table:
+    return pa.table({name: _array(values) for name, values in columns.items()})
+
+
+def _array(values: "Column | pa.Array") -> pa.Array:
+    """A column as it is, uncopied; times that never came are NaN in it and null in the file.
+
+    Here and below, `pa.array` would import pandas to ask whether it was given a series, which
+    takes longer than simulating 10,000 requests.
+    """
+    if isinstance(values, pa.Array):
+        return values
+    missing = np.isnan(values)
+    validity = pa.py_buffer(np.packbits(~missing, bitorder="little")) if missing.any() else None
+    kind = pa.from_numpy_dtype(values.dtype)
+    return pa.Array.from_buffers(kind, len(values), [validity, pa.py_buffer(values)])
+
+
+def _texts(values: tuple[str, ...]) -> pa.Array:
+    ends = np.cumsum([0, *(len(value) for value in values)], dtype=np.int32)
+    text = "".join(values).encode("ascii")
+    return pa.StringArray.from_buffers(len(values), pa.py_buffer(ends), pa.py_buffer(text))
+
+
+def describe_run(run: Run, command: str) -> dict[str, Any]:
+    """What run.json holds: all that decided the outcome, and its metrics."""
+    setup = run.setup
+    trace, model, device = setup.trace, setup.model, setup.device
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "kvtwin_version": version("kvtwin"),
+        "versions": {
+            "python": platform.python_version(),
+            **{name: version(name) for name in run.versions},
+        },
+        "kind": run.kind,
+        "name": setup.label,
+        "command": command,
+        "trace": {
+            "name": trace.name,
+            "source": trace.provenance.source,
+            "rows": len(trace),
+            "rows_read": trace.provenance.rows_read,
+            "dropped": trace.provenance.dropped,
+            "notes": list(trace.provenance.notes),
+        },
+        "model": {
+            "name": model.name,
+            "parameters": model.parameters,
+            "layers": model.layers,
+            "weight_bytes": model.weight_bytes(setup.tp),
+            "kv_bytes_per_token": setup.pool.token_bytes,
+            "kv_formula": model.formula(setup.ledger.kv, setup.tp),
+        },
+        "device": {
+            "name": device.name,
+            "count": setup.tp,
+            "memory_bytes": device.memory_bytes,
+            "bandwidth_bytes_per_s": device.bandwidth_bytes_per_s,
+            "flops_per_s": device.flops_per_s,
+        },
+        "policy": {
+            "spec": setup.label,
+            "options": asdict(setup.policy),
+            "limitation": setup.policy.limitation,
+        },
+        "limits": asdict(setup.limits),
+        "engine": setup.engine.name,
+        "gpu_memory_utilization": setup.gpu_memory_utilization,
+        "request_rate": setup.request_rate,
+        "horizon_s": setup.horizon_s,
+        "fast_forward": setup.fast_forward,
+        "sample_interval_s": setup.interval_s,
+        "ledger": [
+            {"name": line.name, "bytes": line.size_bytes, "why": line.why}
+            for line in setup.ledger.lines
+        ],
+        "pool": {
+            "capacity_bytes": setup.pool.capacity_bytes,
+            "token_bytes": setup.pool.token_bytes,
+            "max_len": setup.pool.max_len,
+            "groups": _groups(setup),
+        },
+        "cost": {
+            "name": run.cost.name,
+            "constants": [constant._asdict() for constant in run.cost.constants],
+            "warnings": list(run.cost.warnings),
+        },
+        "seed": None,
+        "metrics": as_dicts(run.metrics_list),
+    }
+
+
+def _groups(setup: Setup) -> list[dict[str, Any]]:
+    """A token's bytes in each group of layers, on one device, as the policy stores it."""
+    pool = setup.policy.manager(setup.pool).pool
+    return [
+        {
+            "kind": group.kind,
+            "layers": group.layers,
+            "window": group.window,
+            "payload_bytes": payload,
+            "scale_bytes": scales,
+        }
+        for group, stored in zip(pool.groups, pool.stored, strict=True)
+        for payload, scales in [group_bytes(1, group, stored)]
+    ]

@@ -1,0 +1,333 @@
+"""Every number a run is judged by: name, unit, formula and value in one table.
+
+Definitions follow vLLM's serving benchmark where it has one. Percentiles interpolate linearly.
+"""
+
+from dataclasses import asdict, dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reports.files import MEMORY
+from sim.engine.record import FINISHED, REFUSED, STATUSES, TRUNCATED, UNFINISHED, Log
+
+Floats = NDArray[np.float64]
+
+LATENCIES = {
+    "ttft": ("TTFT", "end of the step that sampled the first token − arrival"),
+    "tpot": ("TPOT", "(E2E − TTFT) ÷ (generated tokens − 1), requests with 2 or more tokens"),
+    "itl": ("ITL", "every single gap between tokens of one request, prefill of others included"),
+    "e2el": ("E2E", "end of the step that sampled the last token − arrival"),
+    "queue": ("Queue", "start of the step that first admitted the request − arrival"),
+}
+STATISTICS = {"mean": "mean", "p50": "p50", "p90": "p90", "p99": "p99"}
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One row. `value` is None where no request or sample defines it."""
+
+    name: str
+    label: str
+    unit: str
+    formula: str
+    value: int | float | None
+
+
+def compute_metrics(log: Log, capacity_bytes: int) -> list[Metric]:
+    """All metrics of a run, in the order they are shown."""
+    return [
+        *_counts(log),
+        *_throughput(log),
+        *_latencies(log),
+        *_batch(log),
+        *_prefix(log),
+        *_memory(log, capacity_bytes),
+    ]
+
+
+def as_dicts(metrics: list[Metric]) -> list[dict[str, object]]:
+    """For JSON."""
+    return [asdict(metric) for metric in metrics]
+
+
+def _counts(log: Log) -> list[Metric]:
+    status = log.requests["status"]
+    by_status = np.bincount(status, minlength=len(STATUSES))
+    asked, got = log.requests["output_tokens"], log.requests["generated_tokens"]
+    meaning = {
+        FINISHED: "got all tokens they asked for",
+        TRUNCATED: "finished with fewer tokens than asked: context limit or whole cache reached",
+        REFUSED: "prompt can never fit; refused on arrival",
+        UNFINISHED: "still waiting or running at the end",
+    }
+    rows = [Metric("requests", "Requests", "", "all rows of the trace", len(status))]
+    rows += [
+        Metric(STATUSES[s], STATUSES[s].capitalize(), "", text, int(by_status[s]))
+        for s, text in meaning.items()
+    ]
+    cut = int((asked - got)[status == TRUNCATED].sum())
+    rows.append(
+        Metric(
+            "truncated_tokens", "Truncated tokens", "tokens", "asked − generated, truncated", cut
+        )
+    )
+    return rows
+
+
+def _throughput(log: Log) -> list[Metric]:
+    requests, steps = log.requests, log.steps
+    start = float(requests["arrival_s"][0]) if len(requests["arrival_s"]) else 0.0
+    makespan = log.end_s - start
+    done = np.isin(requests["status"], (FINISHED, TRUNCATED))
+    generated = int(requests["generated_tokens"].sum())
+    prompts = int(requests["prompt_tokens"][done].sum())
+    busy = float((steps["end_s"] - steps["start_s"]).sum())
+
+    def rate(amount: int) -> float | None:
+        return amount / makespan if makespan > 0 else None
+
+    return [
+        Metric("makespan_s", "Makespan", "s", "end of the last step − first arrival", makespan),
+        Metric(
+            "request_throughput",
+            "Served",
+            "req/s",
+            "(finished + truncated) ÷ makespan",
+            rate(int(done.sum())),
+        ),
+        Metric(
+            "output_throughput", "Output", "tok/s", "generated tokens ÷ makespan", rate(generated)
+        ),
+        Metric(
+            "total_token_throughput",
+            "Total",
+            "tok/s",
+            "(prompt tokens of finished and truncated requests + generated tokens) ÷ makespan",
+            rate(prompts + generated),
+        ),
+        Metric(
+            "busy_share",
+            "Busy",
+            "%",
+            "time in steps ÷ makespan",
+            100 * busy / makespan if makespan > 0 else None,
+        ),
+    ]
+
+
+def _latencies(log: Log) -> list[Metric]:
+    r = log.requests
+    ttft = np.asarray(r["first_token_s"] - r["arrival_s"], dtype=np.float64)
+    e2e = np.asarray(r["finish_s"] - r["arrival_s"], dtype=np.float64)
+    several = np.where(r["generated_tokens"] > 1, r["generated_tokens"] - 1, 1)
+    tpot = np.where(r["generated_tokens"] > 1, (e2e - ttft) / several, np.nan)
+    queue = np.asarray(r["first_scheduled_s"] - r["arrival_s"], dtype=np.float64)
+    rows: list[Metric] = []
+    for name, values in (("ttft", ttft), ("tpot", tpot), ("e2el", e2e), ("queue", queue)):
+        known: Floats = values[~np.isnan(values)]
+        rows += _statistics(name, known, np.ones(len(known), dtype=np.int64))
+    return rows + _statistics("itl", *token_gaps(log))
+
+
+def token_gaps(log: Log) -> tuple[Floats, NDArray[np.int64]]:
+    """Inter-token gaps in s and how many tokens had each.
+
+    A decode step ends one gap for each decoding request; the step that completes a preempted
+    request's context again ends one that spans the time it was away.
+    """
+    s = log.steps
+    decode = s["decodes"] > 0
+    steps = s["steps"][decode].astype(np.int64)
+    within = np.arange(steps.sum()) - np.repeat(np.cumsum(steps) - steps, steps)
+    gaps = np.repeat(s["first_step_s"][decode], steps) + within * np.repeat(
+        s["step_growth_s"][decode], steps
+    )
+    counts = np.repeat(s["decodes"][decode].astype(np.int64), steps)
+    away = log.resume_gaps_s
+    return np.concatenate([gaps, away]), np.concatenate([counts, np.ones_like(away, np.int64)])
+
+
+def _statistics(name: str, seconds: Floats, weights: NDArray[np.int64]) -> list[Metric]:
+    label, formula = LATENCIES[name]
+    if len(seconds):
+        order = np.argsort(seconds, kind="stable")
+        ranked, upto = seconds[order], np.cumsum(weights[order])
+        # not a dot product, whose last digits depend on the number of threads
+        mean = float((seconds * weights).sum()) / int(upto[-1])
+        values = [mean, *(_percentile(ranked, upto, q) for q in (50, 90, 99))]
+    else:
+        values = []
+    return [
+        Metric(
+            f"{name}_ms_{short}",
+            f"{label} {text}",
+            "ms",
+            formula,
+            1e3 * values[i] if values else None,
+        )
+        for i, (short, text) in enumerate(STATISTICS.items())
+    ]
+
+
+def _percentile(ranked: Floats, upto: NDArray[np.int64], q: int) -> float:
+    """Percentile of values repeated by weight, linear between ranks as numpy's default."""
+    rank = q / 100 * (int(upto[-1]) - 1)
+    low = int(rank)
+    a = float(ranked[np.searchsorted(upto, low, side="right")])
+    b = float(ranked[np.searchsorted(upto, min(low + 1, int(upto[-1]) - 1), side="right")])
+    return a + (b - a) * (rank - low)
+
+
+def _batch(log: Log) -> list[Metric]:
+    s, t = log.steps, log.timeline
+    requests = log.requests
+    decode_tokens = int((s["decodes"] * s["steps"]).sum())
+    sampled = "mean of samples at a fixed interval"
+    rows = [
+        Metric("steps", "Steps", "", "engine steps", int(s["steps"].sum())),
+        Metric(
+            "prefill_tokens",
+            "Prefilled",
+            "tokens",
+            "recomputation included",
+            int(s["prefill_tokens"].sum()),
+        ),
+        Metric(
+            "decode_tokens", "Decoded", "tokens", "tokens sampled by decode steps", decode_tokens
+        ),
+        Metric(
+            "num_preemptions",
+            "Preemptions",
+            "",
+            "times a running request lost its memory",
+            int(requests["preemptions"].sum()),
+        ),
+        Metric(
+            "preempted_requests",
+            "Victims",
+            "requests",
+            "requests preempted at least once",
+            int((requests["preemptions"] > 0).sum()),
+        ),
+        Metric(
+            "recomputed_tokens",
+            "Recomputed",
+            "tokens",
+            "KV of tokens lost to preemption, to be computed again",
+            int(requests["recomputed_tokens"].sum()),
+        ),
+        Metric(
+            "swapped_bytes",
+            "Swapped",
+            "bytes",
+            "KV moved to the host and back by preemption, per GPU",
+            int(requests["swapped_bytes"].sum()),
+        ),
+    ]
+    for name in ("running", "waiting"):
+        rows += [
+            Metric(
+                f"{name}_mean", f"{name.capitalize()} mean", "requests", sampled, _mean(t[name])
+            ),
+            Metric(
+                f"{name}_peak",
+                f"{name.capitalize()} peak",
+                "requests",
+                "largest at any step",
+                int(s[name].max()) if len(s[name]) else 0,
+            ),
+        ]
+    return rows
+
+
+def _prefix(log: Log) -> list[Metric]:
+    requests, t = log.requests, log.timeline
+    found = int(requests["cached_tokens"].sum())
+    asked = int(requests["prompt_tokens"][~np.isnan(requests["first_scheduled_s"])].sum())
+    return [
+        Metric(
+            "prefix_hit_tokens",
+            "Prefix hits",
+            "tokens",
+            "prompt tokens found in the cache at first admission",
+            found,
+        ),
+        Metric(
+            "prefix_hit_ratio",
+            "Prefix hit ratio",
+            "%",
+            "prefix hits ÷ prompt tokens of admitted requests",
+            100 * found / asked if asked else None,
+        ),
+        Metric(
+            "kv_cached_mean_bytes",
+            "KV cached mean",
+            "bytes",
+            "free, but with contents that a later request might find; "
+            "mean of samples at a fixed interval",
+            _mean(t["cached_bytes"]),
+        ),
+    ]
+
+
+def _memory(log: Log, capacity: int) -> list[Metric]:
+    t, s = log.timeline, log.steps
+    meaning = {
+        "live": "KV of tokens written",
+        "reserved": "held for tokens still to come",
+        "internal": "held and never to be used",
+        "external": "in holes too small to serve",
+        "metadata": "scales, tables, landmarks",
+        "free": "free",
+    }
+    sampled = "mean share of the KV budget over samples at a fixed interval while requests run"
+    busy = t["running"] > 0
+    rows = [
+        Metric(
+            f"kv_{name}_share_mean",
+            f"KV {name}",
+            "%",
+            f"{meaning[name]}; {sampled}",
+            _mean(100 * t[f"{name}_bytes"][busy] / capacity),
+        )
+        for name in MEMORY
+    ]
+    used = sum(
+        (t[f"{name}_bytes"][busy] for name in MEMORY if name not in ("free", "external")),
+        start=np.zeros(int(busy.sum()), dtype=np.int64),
+    )
+    taken = used > 0
+    peak = sum(
+        (s[f"{name}_bytes"] for name in MEMORY if name not in ("free", "external")),
+        start=np.zeros(len(s["steps"]), dtype=np.int64),
+    )
+    rows += [
+        Metric(
+            "kv_live_of_used_mean",
+            "Live of used",
+            "%",
+            "live ÷ (live + reserved + internal + metadata); mean over samples while requests run",
+            _mean(100 * t["live_bytes"][busy][taken] / used[taken]),
+        ),
+        Metric(
+            "kv_cache_usage_perc",
+            "KV used",
+            "%",
+            "(live + reserved + internal + metadata) ÷ KV budget; mean over samples while requests "
+            "run. Slot use is KV live, block use this",
+            _mean(100 * used / capacity),
+        ),
+        Metric(
+            "kv_used_peak_bytes",
+            "KV used peak",
+            "bytes",
+            "largest in any step",
+            int(peak.max()) if len(peak) else 0,
+        ),
+    ]
+    return rows
+
+
+def _mean(values: NDArray[np.float64] | NDArray[np.int64]) -> float | None:
+    return float(values.mean()) if len(values) else None

@@ -1,0 +1,41 @@
+"""Options without effect are allowed and said."""
+
+import pytest
+
+from sim.run.checks import notes
+from sim.run.simulation import prepare
+from workloads import read_trace
+from workloads.transform import first
+
+TRACE = first(read_trace("azure-2023-conv"), 2)
+
+
+@pytest.mark.parametrize(
+    ("options", "note"),
+    [
+        (
+            {"policy": "paging+sliding_window:window=4096"},
+            "paging+sliding_window:window=4096: a window of 4,096 tokens covers every context "
+            "(up to 4,096), so nothing is forgotten",
+        ),
+        (
+            {"policy": "paging:layers=capped"},
+            "paging:layers=capped: no layer of llama-2-7b has a window to cap",
+        ),
+        (
+            {"policy": "preallocation:max_len=5000"},
+            "preallocation:max_len=5000: max_len is taken as the longest context, 4,096",
+        ),
+        ({"max_model_len": 5000}, "llama-2-7b was made for 4,096 positions, not 5,000"),
+        (
+            {"engine": "default:length_skew=true"},
+            "--engine default:length_skew=true: how kernels run matters to --cost table alone",
+        ),
+        ({"policy": "paging+sliding_window:window=4000"}, None),
+        ({"policy": "paging:layers=capped", "model": "gemma-3-27b"}, None),
+    ],
+    ids=str,
+)
+def test_what_changes_nothing(options: dict[str, object], note: str | None) -> None:
+    setup = prepare(TRACE, **{"model": "llama-2-7b", "gpu": "h200", **options})  # type: ignore[arg-type]
+    assert list(notes(setup)) == ([note] if note else [])
