@@ -32,6 +32,26 @@ class PrefixBlocks:
 
 
 @dataclass(frozen=True, slots=True)
+class Turns:
+    """Which requests wait for whose answers: conversations, agents and their sub-agents.
+
+    Request i is asked `delay_s[i]` after the last of the answers to requests
+    `after[offsets[i]:offsets[i + 1]]`; one that waits for none is asked at its own stamp. All of
+    them stand before it in the trace, and the stamps are the recorded ones, so that the same trace
+    can be replayed as recorded.
+    """
+
+    session: Ints  # (n,) the conversation, numbered from 0 by its first request
+    turn: Ints  # (n,) place in its line of requests, from 0; a sub-agent's own line begins anew
+    offsets: Ints  # (n + 1,)
+    after: Ints  # (waits,) rows
+    delay_s: Floats  # (n,) think or tool time, >= 0
+
+    def __post_init__(self) -> None:
+        freeze(self.session, self.turn, self.offsets, self.after, self.delay_s)
+
+
+@dataclass(frozen=True, slots=True)
 class Provenance:
     """How the rows came to be, for `traces describe` and for the report."""
 
@@ -55,6 +75,7 @@ class Trace:
     output_tokens: Ints
     provenance: Provenance
     prefix: PrefixBlocks | None = None
+    turns: Turns | None = None
 
     def __post_init__(self) -> None:
         freeze(self.arrival_s, self.prompt_tokens, self.output_tokens)

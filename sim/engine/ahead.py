@@ -7,7 +7,8 @@ the memory of the finished comes free a step later, and the host's work hides be
 
 from typing import NamedTuple
 
-from sim.engine.loop import NEVER, Arrivals, Effects
+from sim.engine.arrivals import NEVER, ClosedLoop, arrivals_of
+from sim.engine.loop import Effects
 from sim.engine.record import Recorder
 from sim.engine.scheduler import Scheduler
 from sim.plan import Execute, Sleep, StepPlan
@@ -24,7 +25,11 @@ class Flight(NamedTuple):
 
 
 def serve_ahead(
-    trace: Trace, scheduler: Scheduler, recorder: Recorder, horizon_as: int | None = None
+    trace: Trace,
+    scheduler: Scheduler,
+    recorder: Recorder,
+    horizon_as: int | None = None,
+    closed: ClosedLoop | None = None,
 ) -> Effects:
     """As `sim.engine.loop.serve`, one step ahead.
 
@@ -32,7 +37,7 @@ def serve_ahead(
     that follow it run together, all but the last of them, which stays in flight.
     """
     recorder.began(scheduler)
-    arrivals = Arrivals(trace)
+    arrivals = arrivals_of(trace, closed)
     flight: Flight | None = None
     now = 0
     arrivals.receive(now, scheduler, recorder)
@@ -65,6 +70,9 @@ def serve_ahead(
         scheduler.depart(finished)
         if first or finished:
             recorder.completed(now, first, finished)
+            if finished:
+                arrivals.answered(now, finished)
+                arrivals.receive(now, scheduler, recorder)
     recorder.ended(now, scheduler)
 
 

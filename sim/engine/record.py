@@ -67,6 +67,7 @@ class Recorder:
         self._scheduled = array("d", [nan]) * requests
         self._first = array("d", [nan]) * requests
         self._finish = array("d", [nan]) * requests
+        self._asked: array[float] | None = None  # in a closed loop; else the trace's own stamps
         self._refused: list[int] = []
         self._generated = array("q", [0]) * requests
         self._preemptions = array("q", [0]) * requests
@@ -88,6 +89,12 @@ class Recorder:
         # An event as bytes: packing them takes half the time of extending an array by them.
         counts = len(EVENT_COUNTS) + len(self._tally)
         self._pack_event = Struct(f"<{len(STEP_TIMES)}d{counts}q").pack
+
+    def asked(self, index: int, arrival_as: int) -> None:
+        """A request of a closed loop arrives."""
+        if self._asked is None:
+            self._asked = array("d", [nan]) * len(self._trace)
+        self._asked[index] = arrival_as / AS_PER_S
 
     def refused(self, index: int) -> None:
         self._refused.append(index)
@@ -176,7 +183,7 @@ class Recorder:
         status[self._refused] = REFUSED
         requests: dict[str, Column] = {
             "request_id": np.arange(len(trace), dtype=np.int64),
-            "arrival_s": trace.arrival_s,
+            "arrival_s": trace.arrival_s if self._asked is None else np.asarray(self._asked),
             "prompt_tokens": trace.prompt_tokens,
             "output_tokens": trace.output_tokens,
             "status": status,
