@@ -52,6 +52,13 @@ SHIPPED: tuple[ShippedTrace, ...] = (
         "Mooncake (FAST'25), synthetic: prompts of 15K tokens, 64 % of prefix blocks repeat",
     ),
     ShippedTrace(
+        "coding-agents",
+        "kv_cache_tester_conversations.jsonl.gz",
+        "conversations",
+        "Apache-2.0",
+        "62 conversations of coding agents, 6 sub-agents: turns follow answers, 45K-token prompts",
+    ),
+    ShippedTrace(
         "burstgpt-sample",
         "burstgpt3_head63.csv",
         "kvtwin",

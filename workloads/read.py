@@ -1,15 +1,17 @@
 """Any trace, by path or by the name of a shipped one, as requests."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from workloads import prefix as prefix_blocks
 from workloads.catalog import SHIPPED, shipped
 from workloads.errors import InputError
-from workloads.readers import detect, fault, table
+from workloads.readers import detect, documents, fault, table
 from workloads.readers.format import Selection
 from workloads.readers.source import explained, open_source
 from workloads.schema import Ints, Provenance, Trace, freeze
@@ -78,6 +80,11 @@ def read_any(
     block_tokens: int | None = None,
 ) -> Trace | Lengths:
     """Read as read_trace does, or only lengths where the file has no arrivals."""
+    if (found := _documents(path_or_name, format)) is not None:
+        from workloads.readers.conversations import read_conversations  # late: it needs pydantic
+
+        label = fspath(path_or_name)
+        return read_conversations(found, Path(label).name.split(".")[0], label)
     rows = _read(path_or_name, format, block_tokens)
     columns, selection = rows.columns, rows.selection
     if selection.arrival is None or columns.arrival is None:
@@ -98,6 +105,27 @@ def read_any(
         provenance=Provenance(rows.label, len(columns.prompt), rows.dropped, notes),
         prefix=None if columns.prefix is None else prefix_blocks.pick(columns.prefix, order),
     )
+
+
+def _documents(
+    path_or_name: str | PathLike[str], format: str | None
+) -> Iterator[tuple[str, Any]] | None:
+    """The conversations, where that is what the place holds; else None."""
+    label = fspath(path_or_name)
+    path = _place(label)
+    if format not in (None, "conversations") or not path.exists():
+        return None
+    if documents.holds_documents(path):
+        return documents.documents_in(path, label)
+    source = open_source(path, label)
+    if source.kind != "jsonl" or not documents.KEYS.issubset(source.columns):
+        return None
+    return documents.documents_of(source)
+
+
+def _place(label: str) -> Path:
+    entry = shipped(label)
+    return Path(label) if entry is None else entry.path
 
 
 def _lengths(rows: _Rows) -> Lengths:

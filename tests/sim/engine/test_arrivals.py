@@ -164,8 +164,8 @@ def turns(sessions: list[int], waits: list[list[int]], delays: list[float]) -> T
 
 
 def test_three_sessions_by_hand() -> None:
-    """A (rows 0, 3, 5) thinks 2 s between turns. B (1, 4) has a tool that takes 1 s. C (2) is alone.
-    Steps of 1 s; one request at a time, so that who waits is plain:
+    """A (rows 0, 3, 5) thinks 2 s between turns. B (1, 4) has a tool that takes 1 s. C (2)
+    is alone. Steps of 1 s; one request at a time, so that who waits is plain:
 
     row 0 (A, 3 outputs) comes at 0, runs 0 to 3; A asks again at 5.
     row 1 (B, 2) comes at 1, runs 3 to 5; B asks again at 6.

@@ -1,0 +1,235 @@
+"""Recorded conversations of agents: one JSON object each, its requests in order, sub-agents nested.
+
+The format of kv-cache-tester (callanjfox) and of the AgentX sets that follow it. Block ids mean
+something inside their conversation only (`hash_id_scope` "local") and name full blocks.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import BaseModel, Field, ValidationError
+
+from workloads.errors import InputError
+from workloads.schema import PrefixBlocks, Provenance, Trace, Turns
+
+Tokens = Annotated[int, Field(ge=0, le=2**53, strict=True)]
+Seconds = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
+Ids = list[Annotated[int, Field(ge=0, le=2**53, strict=True)]]
+
+
+class Request(BaseModel):
+    """A call of a model: `n` answered at once, `s` streamed."""
+
+    type: Literal["n", "s"]
+    t: Seconds  # since the conversation began, or since the sub-agent did
+    prompt: Tokens = Field(alias="in")
+    output: Tokens = Field(alias="out")
+    hash_ids: Ids
+    api_time: Seconds | None = None
+    think_time: Seconds | None = None
+
+
+class SubAgent(BaseModel):
+    """Calls that run beside their parent's."""
+
+    type: Literal["subagent"]
+    t: Seconds
+    duration_ms: Seconds | None = None
+    requests: list[Request]
+
+
+class Conversation(BaseModel):
+    """One file of the set."""
+
+    id: str = ""
+    block_size: Annotated[int, Field(ge=1, le=2**20, strict=True)]
+    hash_id_scope: Literal["local", "global"] = "local"
+    requests: Annotated[
+        list[Annotated[Request | SubAgent, Field(discriminator="type")]], Field(min_length=1)
+    ]
+
+
+@dataclass(slots=True)
+class _Columns:
+    """Rows as they are found, numbered from 0; sorted by stamp at the end."""
+
+    arrival: list[float] = field(default_factory=list)
+    prompt: list[int] = field(default_factory=list)
+    output: list[int] = field(default_factory=list)
+    session: list[int] = field(default_factory=list)
+    turn: list[int] = field(default_factory=list)
+    after: list[tuple[int, ...]] = field(default_factory=list)
+    delay: list[float] = field(default_factory=list)
+    ids: list[list[int]] = field(default_factory=list)
+    dropped: int = 0
+
+
+def read_conversations(found: Iterable[tuple[str, Any]], name: str, label: str) -> Trace:
+    """The conversations as one trace whose rows follow each other's answers.
+
+    `found` pairs what a message should call a conversation with its parsed JSON. All begin at 0 s.
+    A request waits for the one before it in its line, and for the sub-agents that by the record
+    had ended in between; its delay is what the record leaves between the last of those answers and
+    itself. A sub-agent waits for its parent's latest request. Requests without output are dropped,
+    who waited for them waits for what they waited for. Raises InputError naming file and field.
+    """
+    rows = _Columns()
+    size, base = 0, 0
+    for session, (place, content) in enumerate(found):
+        talk = _checked(content, place)
+        if size and talk.block_size != size:
+            raise InputError(
+                f"{place}: block_size is {talk.block_size}, expected {size} as in the others"
+            )
+        size = talk.block_size
+        before = base
+        local = talk.hash_id_scope == "local"
+        for request in _requests(talk):
+            _check_ids(request, size, place)
+            base = max(base, (before if local else 0) + max(request.hash_ids, default=-1) + 1)
+        _add(rows, talk, session, before if local else 0)
+    if not rows.arrival:
+        raise InputError(f"{label}: no usable request, expected conversations with output tokens")
+    return _trace(rows, size, base, name, label)
+
+
+def _checked(content: Any, place: str) -> Conversation:
+    try:
+        return Conversation.model_validate(content)
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in fault["loc"] if part not in ("n", "s", "subagent"))
+        raise InputError(f"{place}: {where or 'content'}: {fault['msg']}") from None
+
+
+def _requests(talk: Conversation) -> Iterator[Request]:
+    for part in talk.requests:
+        yield from part.requests if isinstance(part, SubAgent) else (part,)
+
+
+def _check_ids(request: Request, size: int, place: str) -> None:
+    full = request.prompt // size
+    if len(request.hash_ids) not in (full, -(-request.prompt // size)):
+        raise InputError(
+            f"{place}: {len(request.hash_ids)} hash_ids for a prompt of {request.prompt:,} tokens, "
+            f"expected {full}, one for each full block of {size}"
+        )
+
+
+def _add(rows: _Columns, talk: Conversation, session: int, base: int) -> None:
+    line: tuple[int, ...] = ()  # what the parent's next request waits for
+    running: list[tuple[float, tuple[int, ...]]] = []  # sub-agents by the record's end
+    answered, turn = 0.0, 0
+    main = [part for part in talk.requests if isinstance(part, Request)]
+    ends = dict(zip(map(id, main), _ends(main), strict=True))
+    for part in talk.requests:
+        if isinstance(part, SubAgent):
+            # some sets count a nested request's time from the conversation's beginning
+            absolute = bool(part.requests) and part.requests[0].t >= part.t > 0
+            start = 0.0 if absolute else part.t
+            last, ended, steps = line, answered, _ends(part.requests)
+            for number, (request, end) in enumerate(zip(part.requests, steps, strict=True)):
+                at = start + request.t
+                last = _put(rows, request, session, number, at, last, at - ended, base)
+                ended = start + end
+            if part.requests:
+                running.append((ended, last))
+            continue
+        joined = [rows_of for end, rows_of in running if end <= part.t]
+        latest = max([answered, *(end for end, _ in running if end <= part.t)])
+        running = [(end, rows_of) for end, rows_of in running if end > part.t]
+        waits = tuple(dict.fromkeys((*line, *(row for rows_of in joined for row in rows_of))))
+        gap = part.t - latest
+        if not joined and part.think_time is not None and turn:
+            gap = part.think_time  # to the fraction, where `t` is in whole seconds
+        line = _put(rows, part, session, turn, part.t, waits, gap, base)
+        answered, turn = ends[id(part)], turn + 1
+
+
+def _ends(line: list[Request]) -> list[float]:
+    """When each was answered, by the record: its own duration, else what its follower says."""
+    following = [
+        after.t - after.think_time if after.think_time is not None else before.t
+        for before, after in pairwise(line)
+    ]
+    return [
+        request.t + request.api_time if request.api_time is not None else end
+        for request, end in zip(line, [*following, line[-1].t if line else 0.0], strict=True)
+    ]
+
+
+def _put(
+    rows: _Columns,
+    request: Request,
+    session: int,
+    turn: int,
+    at: float,
+    waits: tuple[int, ...],
+    gap: float,
+    base: int,
+) -> tuple[int, ...]:
+    if not (request.prompt and request.output):
+        rows.dropped += 1
+        return waits
+    rows.arrival.append(at)
+    rows.prompt.append(request.prompt)
+    rows.output.append(request.output)
+    rows.session.append(session)
+    rows.turn.append(turn)
+    rows.after.append(waits)
+    rows.delay.append(max(gap, 0.0) if waits else 0.0)
+    rows.ids.append([base + one for one in request.hash_ids])
+    return (len(rows.arrival) - 1,)
+
+
+def _trace(rows: _Columns, size: int, unused: int, name: str, label: str) -> Trace:
+    """Sorted by stamp; a partial last block gets an id that nobody else has."""
+    arrival = np.array(rows.arrival)
+    # a follower never stands before whom it waits for: those have smaller numbers
+    order = np.lexsort((np.arange(len(arrival)), _no_earlier(rows, arrival)))
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    ids, offsets = [], [0]
+    for row in order.tolist():
+        own = rows.ids[row]
+        if len(own) * size < rows.prompt[row]:
+            own = [*own, unused]
+            unused += 1
+        ids += own
+        offsets.append(len(ids))
+    after = [[int(place[one]) for one in rows.after[row]] for row in order.tolist()]
+    stamps = arrival[order]
+    dropped = {"zero tokens": rows.dropped} if rows.dropped else {}
+    sessions = len(set(rows.session))
+    return Trace(
+        name=name,
+        arrival_s=np.maximum.accumulate(stamps - stamps[0]),
+        prompt_tokens=np.array(rows.prompt, dtype=np.int64)[order],
+        output_tokens=np.array(rows.output, dtype=np.int64)[order],
+        provenance=Provenance(
+            label,
+            len(rows.arrival) + rows.dropped,
+            dropped,
+            (f"{sessions} conversations, all begun at 0 s; later turns follow answers",),
+        ),
+        prefix=PrefixBlocks(size, np.array(offsets), np.array(ids, dtype=np.int64)),
+        turns=Turns(
+            session=np.array(rows.session, dtype=np.int64)[order],
+            turn=np.array(rows.turn, dtype=np.int64)[order],
+            offsets=np.cumsum([0, *map(len, after)]),
+            after=np.array([one for some in after for one in some], dtype=np.int64),
+            delay_s=np.array(rows.delay)[order],
+        ),
+    )
+
+
+def _no_earlier(rows: _Columns, arrival: "np.ndarray[Any, np.dtype[np.float64]]") -> Any:
+    """Stamps raised to the latest of those they wait for, so that sorting keeps the order."""
+    raised = arrival.copy()
+    for row, waits in enumerate(rows.after):
+        if waits:
+            raised[row] = max(raised[row], *(raised[one] for one in waits))
+    return raised
