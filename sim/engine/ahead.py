@@ -7,9 +7,11 @@ the memory of the finished comes free a step later, and the host's work hides be
 
 from typing import NamedTuple
 
-from sim.engine.arrivals import NEVER, ClosedLoop, arrivals_of
+from sim.engine.arrivals import arrivals_of
+from sim.engine.closed_loop import ClosedLoop
 from sim.engine.loop import Effects
 from sim.engine.record import Recorder
+from sim.engine.requests import NEVER
 from sim.engine.scheduler import Scheduler
 from sim.plan import Execute, Sleep, StepPlan
 from sim.sequence import Sequence

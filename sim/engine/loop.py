@@ -6,8 +6,10 @@ back what the clock says, so prediction and measurement make their decisions her
 
 from collections.abc import Generator
 
-from sim.engine.arrivals import NEVER, ClosedLoop, arrivals_of
+from sim.engine.arrivals import arrivals_of
+from sim.engine.closed_loop import ClosedLoop
 from sim.engine.record import Recorder
+from sim.engine.requests import NEVER
 from sim.engine.scheduler import Scheduler
 from sim.plan import Done, Execute, Sleep, from_fields
 from workloads.schema import Trace

@@ -7,7 +7,7 @@ import pytest
 
 from sim.cost.roofline import FixedStep
 from sim.engine.ahead import serve_ahead
-from sim.engine.arrivals import ClosedLoop
+from sim.engine.closed_loop import ClosedLoop
 from sim.engine.limits import Limits, Rules
 from sim.engine.loop import serve
 from sim.engine.record import REFUSED, UNFINISHED, Column, Recorder
@@ -207,3 +207,20 @@ def test_a_refused_turn_does_not_end_the_session() -> None:
     requests = served(made([0, 4], [5000, 10], [1, 1], follows))
     assert requests["arrival_s"].tolist() == [0, 3]
     assert requests["finish_s"].tolist()[1] == 4
+
+
+def test_users_take_whole_sessions() -> None:
+    """One user, session A (rows 0, 2; a second of thinking inside), then B (1), 5 s after A ends:
+    A is asked at 5, answered at 7; at 8, answered at 9; B begins at 14."""
+    follows = turns([0, 1, 0], [[], [], [0]], [0, 0, 1])
+    trace = made([0, 0, 3], [10] * 3, [2, 1, 1], follows)
+    requests = served(trace, ClosedLoop(1, think_s=5))
+    assert requests["arrival_s"].tolist() == [5, 14, 8]
+    assert requests["finish_s"].tolist() == [7, 15, 9]
+
+
+def test_what_waits_for_nobody_keeps_its_place_in_a_session() -> None:
+    """Row 1 of session A came 4 s after row 0, whatever became of that; row 2 is session B's."""
+    follows = turns([0, 0, 1], [[], [], []], [0, 0, 0])
+    requests = served(made([2, 6, 7], [10] * 3, [1, 1, 1], follows), ClosedLoop(1))
+    assert requests["arrival_s"].tolist() == [0, 4, 5]
