@@ -187,7 +187,7 @@ def test_no_such_file_lists_the_names(tmp_path: Path) -> None:
 
 
 def test_a_folder(tmp_path: Path) -> None:
-    assert refusal(tmp_path).startswith("is a directory")
+    assert refusal(tmp_path).startswith("holds no .json file")
 
 
 def test_block_size_of_zero() -> None:

@@ -3,6 +3,7 @@
 import json
 import tarfile
 import zipfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,10 @@ KEYS = frozenset({"requests", "block_size"})
 
 def holds_documents(path: Path) -> bool:
     """Whether it is a folder, or an archive of files."""
-    return path.is_dir() or zipfile.is_zipfile(path) or tarfile.is_tarfile(path)
+    try:
+        return path.is_dir() or zipfile.is_zipfile(path) or tarfile.is_tarfile(path)
+    except (OSError, EOFError, zlib.error):  # damaged: whoever reads it says how
+        return False
 
 
 def documents_in(path: Path, label: str) -> Iterator[tuple[str, Any]]:
