@@ -3,7 +3,7 @@
 import math
 from json import dumps
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
@@ -11,6 +11,9 @@ from workloads.errors import InputError
 from workloads.options import whole_numbers
 
 app = App(name="traces", help="List, describe and generate request traces.", config=whole_numbers)
+
+if TYPE_CHECKING:
+    from workloads.schema import Trace
 
 AsJson = Annotated[bool, Parameter(name="--json", negative="")]
 
@@ -81,6 +84,7 @@ def generate(
     prompt: Annotated[str | None, Parameter(name=["--prompt", "--prompt-tokens"])] = None,
     output_tokens: str | None = None,
     lengths: str | None = None,
+    workload: str | None = None,
     as_json: AsJson = False,
 ) -> None:
     """Draw a trace and write it; the same options give the same bytes.
@@ -96,7 +100,8 @@ def generate(
     seed
         Seed of the generator.
     arrivals
-        poisson, gamma:cv=3, constant or all-at-once.
+        poisson, gamma:cv=3, bursts:factor=5,share=0.1,length=30, diurnal:swing=0.8,period=86400,
+        constant or all-at-once.
     prompt
         Prompt lengths: 1024, uniform:low=1,high=100, lognormal:mean=1000,cv=1.2 (or sigma=1).
         Default: 1024.
@@ -104,6 +109,9 @@ def generate(
         Output lengths, written as for --prompt. Default: 128.
     lengths
         A trace, or a file of lengths, to draw prompts and outputs from in pairs.
+    workload
+        chat or coding-agent (sessions, whose turns follow answers: `--requests` and
+        `--request-rate` count sessions, the file is .jsonl), retrieval or summarisation.
     as_json
         Print {"trace": path, "requests": rows, "span_s": seconds} instead of a line.
     """
@@ -117,19 +125,66 @@ def generate(
         request_rate = math.inf
     if lengths is not None and (prompt is not None or output_tokens is not None):
         raise InputError("--lengths draws both lengths, expected no --prompt or --output-tokens")
-    try:
-        trace = draw(
-            requests,
-            request_rate,
-            arrivals=arrivals,
-            prompt=prompt or "1024",
-            output=output_tokens or "128",
-            lengths=None if lengths is None else read_lengths(lengths),
-            seed=seed,
+    if workload is not None and (prompt, output_tokens, lengths) != (None, None, None):
+        raise InputError(
+            "--workload draws its own lengths, expected no --prompt, --output-tokens or --lengths"
         )
+    try:
+        if workload is not None:
+            from workloads.made import make_workload
+
+            trace = make_workload(workload, requests, request_rate, arrivals=arrivals, seed=seed)
+        else:
+            trace = draw(
+                requests,
+                request_rate,
+                arrivals=arrivals,
+                prompt=prompt or "1024",
+                output=output_tokens or "128",
+                lengths=None if lengths is None else read_lengths(lengths),
+                seed=seed,
+            )
         write_trace(trace, out)
     except MemoryError:
         raise InputError(f"--requests {requests}: more than this machine's memory holds") from None
+    _told(trace, out, as_json)
+
+
+@app.command
+def transform(
+    trace: str,
+    /,
+    *,
+    out: Annotated[Path, Parameter(name=["--out", "-o"])],
+    then: Annotated[list[str], Parameter(negative="")],
+    as_json: AsJson = False,
+) -> None:
+    """Change a trace in steps and write it; `OUT.recipe.json` beside it says what was done.
+
+    Parameters
+    ----------
+    trace
+        A file, a folder of conversations, or the name of a shipped trace.
+    out
+        The file to write: .csv, .jsonl or .parquet.
+    then
+        A step, done in the order given; repeat the option. first=100, slice=60:120 (seconds),
+        thin=0.5 or thin=0.5:SEED, rate=2.5 (requests/s), repeat=3, merge=OTHER, stamps (forget who
+        waits for whom), max_prompt=N, max_output=N, max_total=N.
+    as_json
+        Print {"trace": path, "requests": rows, "span_s": seconds} instead of a line.
+    """
+    from workloads.read import read_trace
+    from workloads.steps import apply_steps
+    from workloads.write import write_recipe, write_trace
+
+    made = apply_steps(read_trace(trace), then)
+    write_trace(made, out)
+    write_recipe(made, then, out)
+    _told(made, out, as_json)
+
+
+def _told(trace: "Trace", out: Path, as_json: bool) -> None:
     span_s = float(trace.arrival_s[-1])
     if as_json:
         print(dumps({"trace": str(out), "requests": len(trace), "span_s": span_s}))

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from workloads.errors import InputError
 from workloads.schema import Ints, PrefixBlocks
 
 
@@ -14,6 +15,21 @@ def pick(prefix: PrefixBlocks, rows: Ints) -> PrefixBlocks:
     return PrefixBlocks(
         prefix.block_tokens, offsets, prefix.ids[np.repeat(starts, counts) + within]
     )
+
+
+def joined(one: PrefixBlocks, two: PrefixBlocks, order: Ints) -> PrefixBlocks:
+    """The blocks of both traces' rows, one after the other, put into `order` (n + m,).
+
+    No id of the second means what it means in the first. Raises InputError for blocks of two sizes.
+    """
+    if one.block_tokens != two.block_tokens:
+        raise InputError(
+            f"prefix blocks of {one.block_tokens} and {two.block_tokens} tokens, expected one size"
+        )
+    apart = int(one.ids.max(initial=-1)) + 1 - int(two.ids.min(initial=0))
+    offsets = np.concatenate([one.offsets, one.offsets[-1] + two.offsets[1:]])
+    ids = np.concatenate([one.ids, two.ids + apart])
+    return pick(PrefixBlocks(one.block_tokens, offsets, ids), order)
 
 
 def cut(prefix: PrefixBlocks, prompt_tokens: Ints, limit_tokens: int) -> PrefixBlocks:

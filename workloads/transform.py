@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from workloads import prefix as prefix_blocks
+from workloads import turns as turn_lines
 from workloads.errors import InputError
 from workloads.schema import Ints, PrefixBlocks, Provenance, Trace
 
@@ -33,7 +34,7 @@ def scale_rate(trace: Trace, request_rate: float) -> Trace:
     return replace(
         trace,
         arrival_s=trace.arrival_s * factor,
-        provenance=_noted(
+        provenance=noted(
             trace, f"arrivals times {factor:.6g}: {current:.6g} to {request_rate:.6g} requests/s"
         ),
     )
@@ -74,6 +75,10 @@ def sample(trace: Trace, samples: int) -> Trace:
         raise InputError(f"samples is {samples}, expected a whole number >= 1")
     if samples == 1:
         return trace
+    if trace.turns is not None:
+        raise InputError(
+            f"{trace.name}: its turns follow one answer each, expected --samples 1 with sessions"
+        )
     rows = np.arange(len(trace))
     blocks = trace.prefix
     if blocks is None:
@@ -123,7 +128,60 @@ def cap(
         prompt_tokens=prompt,
         output_tokens=output,
         prefix=blocks,
-        provenance=_noted(trace, note),
+        provenance=noted(trace, note),
+    )
+
+
+def thin(trace: Trace, share: float, seed: int = 0) -> Trace:
+    """Each request, or each whole session, is kept with probability `share`."""
+    if not 0 < share <= 1:
+        raise InputError(f"thin is {share}, expected more than 0 and at most 1")
+    draw = np.random.default_rng(seed).random
+    if trace.turns is None:
+        kept = draw(len(trace)) < share
+    else:
+        kept = (draw(int(trace.turns.session.max()) + 1) < share)[trace.turns.session]
+    rows = np.flatnonzero(kept)
+    if not len(rows):
+        raise InputError(f"{trace.name}: thinned to {share:g}, no request is left")
+    return _picked(trace, rows, f"thinned to {share:g} (seed {seed}): {len(rows)} of {len(trace)}")
+
+
+def repeat(trace: Trace, times: int) -> Trace:
+    """The trace so many times in a row, a mean gap apart; prefix ids of each time are its own."""
+    if times < 1:
+        raise InputError(f"repeat is {times}, expected a whole number >= 1")
+    gap_s = float(trace.arrival_s[-1]) / max(1, len(trace) - 1)
+    period_s = float(trace.arrival_s[-1]) + gap_s
+    whole = trace
+    for number in range(1, times):
+        whole = _joined(whole, replace(trace, arrival_s=trace.arrival_s + number * period_s))
+    note = f"{times} times in a row, every {period_s:.6g} s"
+    return replace(whole, provenance=noted(trace, note))
+
+
+def merge(trace: Trace, other: Trace) -> Trace:
+    """Both at once, from the same zero; prefix ids of the two mean different things."""
+    note = f"merged with {other.name}: {len(trace)} and {len(other)} requests"
+    return replace(_joined(trace, other), provenance=noted(trace, note))
+
+
+def _joined(one: Trace, two: Trace) -> Trace:
+    """Rows of both in order of arrival; of one instant, the first trace's come first."""
+    if (one.prefix is None) != (two.prefix is None):
+        without = two.name if two.prefix is None else one.name
+        raise InputError(f"{without}: names no prefix blocks, expected both traces to or neither")
+    arrival_s = np.concatenate([one.arrival_s, two.arrival_s])
+    order = np.argsort(arrival_s, kind="stable")
+    return replace(
+        one,
+        arrival_s=arrival_s[order],
+        prompt_tokens=np.concatenate([one.prompt_tokens, two.prompt_tokens])[order],
+        output_tokens=np.concatenate([one.output_tokens, two.output_tokens])[order],
+        prefix=prefix_blocks.joined(one.prefix, two.prefix, order)
+        if one.prefix and two.prefix
+        else None,
+        turns=turn_lines.joined(one, two, order),
     )
 
 
@@ -135,9 +193,11 @@ def _picked(trace: Trace, rows: Ints, note: str) -> Trace:
         prompt_tokens=trace.prompt_tokens[rows],
         output_tokens=trace.output_tokens[rows],
         prefix=None if trace.prefix is None else prefix_blocks.pick(trace.prefix, rows),
-        provenance=_noted(trace, note),
+        turns=None if trace.turns is None else turn_lines.pick(trace.turns, rows),
+        provenance=noted(trace, note),
     )
 
 
-def _noted(trace: Trace, note: str) -> Provenance:
+def noted(trace: Trace, note: str) -> Provenance:
+    """The trace's provenance with one more note."""
     return replace(trace.provenance, notes=(*trace.provenance.notes, note))

@@ -14,14 +14,39 @@ from workloads.schema import Trace
 def write_trace(trace: Trace, path: Path) -> None:
     """Write CSV, JSON Lines or Parquet by the suffix of `path`, replacing what is there.
 
-    The same trace gives the same bytes, and reading them gives the same columns. Name and
+    A trace with turns becomes conversations, one a line (`workloads.readers.conversations`). The
+    same trace gives the same bytes, and reading them gives the same columns. Name and
     provenance are not written. Raises InputError for another suffix or an unwritable place.
     """
     writer = _WRITERS.get(path.suffix)
+    if trace.turns is not None:
+        from workloads.write_conversations import conversation_lines
+
+        if path.suffix != ".jsonl":
+            raise InputError(f"{path}: sessions are written as conversations, expected .jsonl")
+        lines = conversation_lines(trace, trace.turns)
+        with replacing(path) as unfinished:
+            unfinished.write_text("".join(lines), encoding="utf-8", newline="\n")
+        return
     if writer is None:
         raise InputError(f"{path}: unknown suffix, expected one of: {', '.join(_WRITERS)}")
     with replacing(path) as unfinished:
         writer(trace, unfinished)
+
+
+def write_recipe(trace: Trace, steps: list[str], path: Path) -> None:
+    """Beside the trace at `path`: where it came from and each step that made it, as JSON."""
+    made = trace.provenance
+    content = {
+        "source": made.source,
+        "steps": steps,
+        "notes": list(made.notes),
+        "rows_read": made.rows_read,
+        "dropped": made.dropped,
+        "requests": len(trace),
+    }
+    with replacing(path.with_name(f"{path.name}.recipe.json")) as unfinished:
+        unfinished.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
 @contextmanager

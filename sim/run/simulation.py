@@ -27,6 +27,7 @@ from sim.policy.spec import Policy
 from sim.run.driver import run_simulated
 from sim.run.engine_presets import DEFAULT, Engine, find_engine
 from sim.run.metrics import Metric, compute_metrics
+from sim.run.session_metrics import session_metrics
 from workloads.errors import InputError
 from workloads.schema import Trace
 
@@ -240,7 +241,8 @@ def execute(setup: Setup, cost: StepCost | None = None) -> Run:
         setup.device.host_bytes_per_s,
     )
     log = recorder.log()
-    return Run(setup, log, model, compute_metrics(log, setup.pool.capacity_bytes))
+    metrics = compute_metrics(log, setup.pool.capacity_bytes)
+    return Run(setup, log, model, metrics + session_metrics(log, setup.trace))
 
 
 def _executed(prepare: Callable[Options, Setup]) -> Callable[Options, Run]:
