@@ -10,7 +10,7 @@ DEMO := azure-2023-conv --model llama-2-13b --gpu a100-40gb --request-rate 1.0 \
 	--policy preallocation --policy sliding_window:window=1024,sinks=4 \
 	--policy paging:block_size=16 --policy paging:block_size=1 --policy paging:block_size=128
 
-.PHONY: demo test check bench bench-peers gpu clean
+.PHONY: demo test check mutants bench bench-peers gpu clean
 
 demo: $(VENV)/simulation
 	$(BIN)/kvtwin simulate $(DEMO) -o out/demo
@@ -23,6 +23,10 @@ check: $(VENV)/tests
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# Mistakes made on purpose, each of which a named test must find.
+mutants: $(VENV)/tests
+	$(BIN)/python benchmarks/mutants.py
 
 bench: $(VENV)/tests
 	$(BIN)/pytest benchmarks --benchmark-only

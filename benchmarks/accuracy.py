@@ -25,7 +25,7 @@ RUNS = {
     "RTX 4090": ("rtx-4090-llama-3.1-8b", "rtx-4090", "rtx-4090-llama-3.1-8b-tp1"),
     "2 × RTX PRO 6000": ("rtx-pro-6000-qwen3-32b", "rtx-pro-6000", "rtx-pro-6000-qwen3-32b-tp2"),
 }
-MEANS = ("ttft_s_mean", "tpot_s_mean", "e2el_s_mean", "makespan_s", "running_mean")
+MEANS = ("ttft_ms_mean", "tpot_ms_mean", "e2el_ms_mean", "makespan_s", "running_mean")
 PUBLISHED = {"RTX 4090": (0.6, 0.2, 0.5), "2 × RTX PRO 6000": (1.3, 0.8, 1.0)}
 SKEWED = "vllm-0.19:length_skew=true,kernel_overlap_s=33e-6"
 SKEWED_REDUCE = (28e-6, 11.7e9, 655_360, 50e-6, 16.0e9)

@@ -2,14 +2,14 @@
 
 import shlex
 import sys
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from json import dumps
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from sim.measured.comparison import Error, Tolerance, compare
+from sim.measured.comparison import Error, Tolerance, errors, side_by_side
 from sim.measured.prediction import prediction
 from sim.measured.read import read_measured
 from sim.measured.run import Measured
@@ -90,18 +90,19 @@ def compare_run(
     tolerance = Tolerance(
         tolerance_mean, tolerance_percentile, tolerance_mean, tolerance_percentile
     )
-    errors = compare(measured, run, tolerance)
+    pair = side_by_side(measured, run)
+    found = errors(*pair, tolerance)
     if output is not None:
-        _write(measured, run, output)
+        _write(pair, output)
     if json:
-        print(dumps(as_json(measured, run, errors, knowledge), indent=1, allow_nan=False))
+        print(dumps(as_json(measured, run, found, knowledge), indent=1, allow_nan=False))
     else:
-        _print(measured, run, errors, knowledge)
-    if not all(error.within for error in errors):
+        _print(measured, run, found, knowledge)
+    if not all(error.within for error in found):
         sys.exit(1)
 
 
-def as_json(measured: Measured, run: Run, errors: list[Error], knowledge: str) -> dict[str, Any]:
+def as_json(measured: Measured, run: Run, found: list[Error], knowledge: str) -> dict[str, Any]:
     """What --json prints."""
     setup = run.setup
     return {
@@ -115,26 +116,26 @@ def as_json(measured: Measured, run: Run, errors: list[Error], knowledge: str) -
         "prompts": knowledge,
         "left_out": measured.trace.provenance.dropped,
         "predicted_preemptions": _preemptions(run),
-        "within": all(error.within for error in errors),
+        "within": all(error.within for error in found),
         "metrics": [
             {**asdict(error), "error_pct": error.error_pct, "within": error.within}
-            for error in errors
+            for error in found
         ],
     }
 
 
-def _print(measured: Measured, run: Run, errors: list[Error], knowledge: str) -> None:
+def _print(measured: Measured, run: Run, found: list[Error], knowledge: str) -> None:
     from rich.table import Table
 
     table = Table(box=None, header_style="bold")
     for column in ("metric", "measured", "predicted", "unit", "error", "tolerance", ""):
         table.add_column(column, justify="left" if column in ("metric", "unit", "") else "right")
-    for e in errors:
+    for e in found:
         error = "n/a" if e.error_pct is None else f"{e.error_pct:+.2f} %"
         allowed = "" if e.tolerance_pct is None else f"±{e.tolerance_pct:g} %"
         sign = "" if e.tolerance_pct is None else "ok" if e.within else "MISS"
         table.add_row(
-            e.label, f"{e.measured:.4f}", f"{e.predicted:.4f}", e.unit, error, allowed, sign
+            e.label, f"{e.measured:,.2f}", f"{e.predicted:,.2f}", e.unit, error, allowed, sign
         )
     setup = run.setup
     source = f"profile {setup.profile.name}" if setup.profile else "roofline, no kernel profile"
@@ -154,18 +155,17 @@ def _preemptions(run: Run) -> int:
     return int(run.log.requests["preemptions"].sum())
 
 
-def _write(measured: Measured, run: Run, output: Path) -> None:
+def _write(pair: tuple[Run, Run], output: Path) -> None:
     from reports.files import REPORT
-    from sim.measured.log import as_run
     from sim.run.folder import replaced_folder, write_run
 
     command = shlex.join(["kvtwin", *sys.argv[1:]])
+    measured, predicted = pair
     with replaced_folder(output) as staged:
         places = [staged / "predicted", staged / "measured"]
-        for place in places:
+        for place, run in zip(places, (predicted, measured), strict=True):
             place.mkdir()
-        write_run(replace(run, setup=replace(run.setup, label="predicted")), places[0], command)
-        write_run(as_run(measured, run), places[1], command)
+            write_run(run, place, command)
         from reports.build import write_report  # late: it loads plotly
 
         write_report(places, staged / REPORT)

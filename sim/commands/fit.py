@@ -7,13 +7,16 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from cyclopts import Parameter
 
-from sim.measured.comparison import LATENCIES
-from sim.measured.fit import Fitted, fit, request_residuals, with_parameters
+from sim.measured.fit import Fitted, fit, with_parameters
+from sim.measured.log import measured_log
 from sim.measured.prediction import prediction
 from sim.measured.read import read_measured
 from sim.measured.run import Measured
+from sim.run.metrics import LATENCIES, request_latencies
 from sim.run.simulation import Setup, execute
 from workloads.errors import InputError
+
+COMPARED = ("ttft", "tpot", "e2el")
 
 
 def fit_run(
@@ -116,15 +119,12 @@ def _prefix(prefixes: str | None, measured: Measured) -> Any:
 
 def _errors(measured: Measured, setup: Setup, mask: "np.ndarray[Any, Any]") -> dict[str, float]:
     """Of the means of TTFT, TPOT and E2E over the chosen requests, per cent."""
-    late = request_residuals(measured, execute(setup), mask)
-    first, last = late[: len(late) // 2], late[len(late) // 2 :]
-    arrival, output = measured.trace.arrival_s[mask], measured.output_tokens[mask]
-    ttft = measured.first_token_s[mask] - arrival
-    e2e = measured.last_token_s[mask] - arrival
-    gaps = np.maximum(output - 1, 1)
-    real = [ttft.mean(), ((e2e - ttft) / gaps).mean(), e2e.mean()]
-    wrong = [first.mean(), ((last - first) / gaps).mean(), last.mean()]
-    if min(real) <= 0:
+    run = execute(setup)
+    real, guess = (
+        request_latencies({name: column[mask] for name, column in log.requests.items()})
+        for log in (measured_log(measured, 1), run.log)
+    )
+    means = {name: (np.nanmean(real[name]), np.nanmean(guess[name])) for name in COMPARED}
+    if min(mean for mean, _ in means.values()) <= 0:
         raise InputError(f"{measured.name}: latencies of zero, expected times above it")
-    labels = [label for label, _, _ in LATENCIES.values()]
-    return {k: float(100 * w / r) for k, w, r in zip(labels, wrong, real, strict=True)}
+    return {LATENCIES[name][0]: float(100 * (b / a - 1)) for name, (a, b) in means.items()}

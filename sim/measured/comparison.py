@@ -1,21 +1,19 @@
 """Prediction beside measurement: every metric of both by one formula, and the signed error."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sim.engine.record import FINISHED
+from sim.engine.record import FINISHED, Column, Log
+from sim.measured.log import as_run
 from sim.measured.run import Measured
+from sim.run.metrics import compute_metrics
 from sim.run.simulation import Run
 from workloads.errors import InputError
-from workloads.schema import Floats, Ints
+from workloads.schema import Floats
 
-PERCENTILES = (50, 90, 99)
-LATENCIES = {
-    "ttft_s": ("TTFT", "s", "first token − arrival"),
-    "tpot_s": ("TPOT", "s", "(E2E − TTFT) ÷ (output tokens − 1)"),
-    "e2el_s": ("E2E", "s", "last token − arrival"),
-}
+LATENCIES = ("ttft_ms", "tpot_ms", "e2el_ms")
+PERCENTILES = ("p50", "p90", "p99")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,97 +57,60 @@ class Error:
 
 
 def compare(measured: Measured, run: Run, tolerance: Tolerance | None = None) -> list[Error]:
-    """All metrics. Percentiles interpolate linearly; series are sampled once a second.
+    """The metrics that both runs have, as `sim.run.metrics` computes them of either.
 
     Raises InputError where the prediction couldn't serve every request whole.
     """
-    t = tolerance or Tolerance()
-    requests = run.log.requests
-    if lost := int((requests["status"] != FINISHED).sum()):
+    return errors(*side_by_side(measured, run), tolerance)
+
+
+def side_by_side(measured: Measured, run: Run) -> tuple[Run, Run]:
+    """Both in the same tables, sampled at the same instants: what is compared and reported.
+
+    Raises InputError where the prediction couldn't serve every request whole.
+    """
+    if lost := int((run.log.requests["status"] != FINISHED).sum()):
         raise InputError(
             f"{measured.name}: {lost} of its requests don't fit the predicted engine whole; "
             "expected its own context limit and KV blocks in meta.json"
         )
-    arrival = measured.trace.arrival_s
-    output = measured.output_tokens
-    mine = _latencies(arrival, run_stamp(run, "first_token_s"), run_stamp(run, "finish_s"), output)
-    real = _latencies(arrival, measured.first_token_s, measured.last_token_s, output)
-    errors: list[Error] = []
-    for name, (label, unit, formula) in LATENCIES.items():
-        a, b = real[name], mine[name]
-        errors.append(
-            Error(f"{name}_mean", f"{label} mean", unit, formula, _mean(a), _mean(b), t.mean)
-        )
-        for q in PERCENTILES:
-            pair = float(np.percentile(a, q)), float(np.percentile(b, q))
-            errors.append(
-                Error(f"{name}_p{q}", f"{label} p{q}", unit, formula, *pair, t.percentile)
-            )
-    spans = (
-        float(measured.last_token_s.max() - arrival[0]),
-        float(requests["finish_s"].max() - arrival[0]),
-    )
-    errors.append(
-        Error("makespan_s", "makespan", "s", "last token − first arrival", *spans, t.makespan)
-    )
-    tokens = int(output.sum())
-    errors.append(
-        Error(
-            "output_throughput",
-            "output",
-            "tok/s",
-            "output tokens ÷ makespan",
-            tokens / spans[0],
-            tokens / spans[1],
-            None,
-        )
-    )
-    if not len(measured.series["t"]):
-        return errors
-    series = predicted_series(run, measured.series["t"])
-    for name, limit in (("running", t.running), ("waiting", None)):
-        errors.append(
-            Error(
-                f"{name}_mean",
-                f"{name} mean",
-                "requests",
-                f"mean over the recorded seconds of requests {name}",
-                _mean(measured.series[name]),
-                _mean(series[name]),
-                limit,
-            )
-        )
-    if measured.records_kv:
-        pair = _mean(measured.series["kv_cache_pct"]), _mean(series["kv_cache_pct"])
-        what = "mean over the recorded seconds of KV blocks in use"
-        errors.append(Error("kv_use_mean", "KV use mean", "%", what, *pair, None))
-    return errors
+    capacity = run.setup.pool.capacity_bytes
+    log = run.log._replace(timeline=sampled_at(run.log, measured.series["t"], capacity))
+    setup = replace(run.setup, label="predicted")
+    predicted = replace(run, setup=setup, log=log, metrics_list=compute_metrics(log, capacity))
+    return as_run(measured, run), predicted
 
 
-def run_stamp(run: Run, name: str) -> Floats:
-    """A column of seconds of the run's requests."""
-    return np.asarray(run.log.requests[name], dtype=np.float64)
+def errors(measured: Run, predicted: Run, tolerance: Tolerance | None = None) -> list[Error]:
+    """Of each compared metric that both runs define."""
+    t = tolerance or Tolerance()
+    limits: dict[str, float | None] = {}
+    for name in LATENCIES:
+        limits[f"{name}_mean"] = t.mean
+        limits |= {f"{name}_{q}": t.percentile for q in PERCENTILES}
+    limits |= {"makespan_s": t.makespan, "output_throughput": None}
+    limits |= {"running_mean": t.running, "waiting_mean": None}
+    if (measured.log.timeline["live_bytes"] > 0).any():  # else KV use was not recorded
+        limits["kv_cache_usage_perc"] = None
+    known = {metric.name: metric for metric in measured.metrics_list}
+    found: list[Error] = []
+    for name, limit in limits.items():
+        metric, guess = known[name], predicted[name]
+        if metric.value is not None and guess is not None:
+            what = (metric.label, metric.unit, metric.formula)
+            found.append(Error(name, *what, float(metric.value), float(guess), limit))
+    return found
 
 
-def predicted_series(run: Run, seconds: Floats) -> dict[str, Floats]:
-    """What a recorder would have seen at these times: the first sample at or after each."""
-    line = run.log.timeline
+def sampled_at(log: Log, seconds: Floats, capacity_bytes: int) -> dict[str, Column]:
+    """What a recorder would have seen at these times: the first sample at or after each.
+
+    After the last sample nothing runs and all memory is free.
+    """
+    line = log.timeline
     at = np.searchsorted(line["time_s"], seconds, side="left")
     ended = at >= len(line["time_s"])
     at = np.minimum(at, len(line["time_s"]) - 1)
-    used = 100 * (1 - line["free_bytes"] / run.setup.pool.capacity_bytes)
-    columns = {"running": line["running"], "waiting": line["waiting"], "kv_cache_pct": used}
-    return {name: np.where(ended, 0.0, values[at]) for name, values in columns.items()}
-
-
-def _latencies(arrival: Floats, first: Floats, last: Floats, output: Ints) -> dict[str, Floats]:
-    several = output > 1
-    return {
-        "ttft_s": first - arrival,
-        "tpot_s": (last - first)[several] / (output[several] - 1),
-        "e2el_s": last - arrival,
-    }
-
-
-def _mean(values: Floats) -> float:
-    return float(values.mean())
+    found = {name: np.where(ended, 0, values[at]) for name, values in line.items()}
+    found["free_bytes"] = np.where(ended, capacity_bytes, line["free_bytes"][at])
+    return {**found, "time_s": seconds}

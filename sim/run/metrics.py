@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reports.files import MEMORY
-from sim.engine.record import FINISHED, REFUSED, STATUSES, TRUNCATED, UNFINISHED, Log
+from sim.engine.record import FINISHED, REFUSED, STATUSES, TRUNCATED, UNFINISHED, Column, Log
 
 Floats = NDArray[np.float64]
 
@@ -116,15 +116,20 @@ def _throughput(log: Log) -> list[Metric]:
     ]
 
 
-def _latencies(log: Log) -> list[Metric]:
-    r = log.requests
+def request_latencies(requests: dict[str, Column]) -> dict[str, Floats]:
+    """Seconds by latency, one a request of the table; NaN where it has none. Shape: (requests,)."""
+    r = requests
     ttft = np.asarray(r["first_token_s"] - r["arrival_s"], dtype=np.float64)
     e2e = np.asarray(r["finish_s"] - r["arrival_s"], dtype=np.float64)
     several = np.where(r["generated_tokens"] > 1, r["generated_tokens"] - 1, 1)
     tpot = np.where(r["generated_tokens"] > 1, (e2e - ttft) / several, np.nan)
     queue = np.asarray(r["first_scheduled_s"] - r["arrival_s"], dtype=np.float64)
+    return {"ttft": ttft, "tpot": tpot, "e2el": e2e, "queue": queue}
+
+
+def _latencies(log: Log) -> list[Metric]:
     rows: list[Metric] = []
-    for name, values in (("ttft", ttft), ("tpot", tpot), ("e2el", e2e), ("queue", queue)):
+    for name, values in request_latencies(log.requests).items():
         known: Floats = values[~np.isnan(values)]
         rows += _statistics(name, known, np.ones(len(known), dtype=np.int64))
     return rows + _statistics("itl", *token_gaps(log))

@@ -69,9 +69,13 @@ def test_from_a_folder_of_csvs_to_a_comparison(tmp_path: Path) -> None:
     assert (tmp_path / "out/my-run/report.html").exists()
     written = json.loads((tmp_path / "out/my-run/measured/run.json").read_text())
     assert written["kind"] == "measured"
+    for kind in ("measured", "predicted"):  # the page shows the terminal's numbers
+        shown = json.loads((tmp_path / f"out/my-run/{kind}/run.json").read_text())["metrics"]
+        values = {metric["name"]: metric["value"] for metric in shown}
+        assert {m["name"]: m[kind] for m in found["metrics"]}.items() <= values.items()
     slow = kvtwin(*compare, "--profile", "slow-gpu.parquet", cwd=tmp_path)
     assert slow.returncode == 1, slow.stderr
-    tpot = next(m for m in json.loads(slow.stdout)["metrics"] if m["name"] == "tpot_s_mean")
+    tpot = next(m for m in json.loads(slow.stdout)["metrics"] if m["name"] == "tpot_ms_mean")
     assert tpot["error_pct"] > 3
 
 

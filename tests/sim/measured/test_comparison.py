@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sim.measured.comparison import LATENCIES, compare, predicted_series
+from sim.engine.record import Log
+from sim.measured.comparison import LATENCIES, compare, sampled_at, side_by_side
 from sim.measured.log import measured_log
 from sim.measured.prediction import prediction
 from sim.measured.prefixes import prompt_blocks, read_prefixes
@@ -59,9 +60,9 @@ def test_measured_means_are_those_published_with_the_runs() -> None:
     """Mean TTFT, TPOT and E2E, in seconds, computed from the stamps by another program."""
     measured, run = predicted(RTX_4090)
     by_name = {e.name: e.measured for e in compare(measured, run)}
-    assert by_name["ttft_s_mean"] == pytest.approx(65.4863, abs=1e-4)
-    assert by_name["tpot_s_mean"] == pytest.approx(0.0324, abs=1e-4)
-    assert by_name["e2el_s_p50"] == pytest.approx(83.4238, abs=1e-4)
+    assert by_name["ttft_ms_mean"] == pytest.approx(65_486.3, abs=0.1)
+    assert by_name["tpot_ms_mean"] == pytest.approx(32.4, abs=0.1)
+    assert by_name["e2el_ms_p50"] == pytest.approx(83_423.8, abs=0.1)
     assert by_name["makespan_s"] == pytest.approx(183.5693, abs=1e-4)
 
 
@@ -134,7 +135,17 @@ def test_a_run_that_does_not_fit_is_one_line() -> None:
 def test_means_of_the_series_are_sampled_as_the_recorder_did() -> None:
     """The recorder's own mean of running requests is 32.3; the model is sampled at its seconds."""
     measured, run = predicted(RTX_4090)
-    series = predicted_series(run, measured.series["t"])
-    assert len(series["running"]) == len(measured.series["t"])
+    real, guess = side_by_side(measured, run)
+    assert (guess.log.timeline["time_s"] == real.log.timeline["time_s"]).all()
     assert measured.series["running"].mean() == pytest.approx(32.3043, abs=1e-4)
-    assert series["running"].max() <= 256
+    assert guess.log.timeline["running"].max() <= 256
+
+
+def test_a_recorder_sees_the_first_sample_at_or_after_its_second() -> None:
+    """Samples at 1, 2.5 and 3 s of a pool of 50 bytes, asked for at 1, 2 and 4 s."""
+    time = np.array([1.0, 2.5, 3.0])
+    line = {"time_s": time, "running": np.array([1, 2, 3]), "free_bytes": np.array([40, 30, 20])}
+    seen = sampled_at(Log({}, {}, line, time, 3.0), np.array([1.0, 2.0, 4.0]), 50)
+    assert seen["time_s"].tolist() == [1, 2, 4]
+    assert seen["running"].tolist() == [1, 2, 0]
+    assert seen["free_bytes"].tolist() == [40, 30, 50]

@@ -60,7 +60,7 @@ def test_the_client_s_file_says_what_the_engine_s_stamps_say(tmp_path: Path) -> 
     run = execute(prediction(shipped))
     wanted = {error.name: error.measured for error in compare(shipped, run)}
     found = {error.name: error.measured for error in compare(client, run)}
-    assert set(wanted) - set(found) == {"running_mean", "waiting_mean", "kv_use_mean"}
+    assert set(wanted) - set(found) == {"running_mean", "waiting_mean", "kv_cache_usage_perc"}
     for name, value in found.items():
         assert value == pytest.approx(wanted[name], rel=1e-6), name
 

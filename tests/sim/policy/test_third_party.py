@@ -68,3 +68,15 @@ print(parse_policy("paging:block_size=16+int2:group=64").manager(pool).pool.toke
 """
     # 65,536 elements of 2 bits, and for each 64 a 16-bit scale
     assert run(installed, code) == str(65_536 // 4 + 65_536 // 64 * 2)
+
+
+def test_built_in_names_cannot_be_taken_over(installed: Path) -> None:
+    """Neither where a policy is named nor in the listing, though a package claims `paging`."""
+    points = installed / "kv_halves-1.0.dist-info" / "entry_points.txt"
+    points.write_text("[kvtwin.policies]\npaging = kv_halves:Halves\n")
+    code = """
+from sim.policy.paging import Paging
+from sim.policy.registry import parse_policy, policies
+print(policies()["paging"] is Paging, type(parse_policy("paging")) is Paging)
+"""
+    assert run(installed, code) == "True True"
