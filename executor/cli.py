@@ -161,8 +161,9 @@ def validate(
     from reports.files import PLANS, REPORT, VALIDATION
     from reports.validation import print_rows
     from sim.cost.steps.table import read_table
-    from sim.run.folder import folder_name, replaced_folder, write_run
+    from sim.run.folder import folder_name, write_run
     from workloads import read_trace
+    from workloads.folders import replaced_folder
     from workloads.transform import first as first_requests
     from workloads.transform import scale_rate
 

@@ -3,8 +3,6 @@
 SCHEMA_VERSION = 1
 """Of run.json."""
 
-RUN_FILES = {"run.json", "requests.parquet", "steps.parquet", "timeline.parquet"}
-
 REPORT = "report.html"
 
 VALIDATION = "validation.json"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from workloads.errors import InputError
+from workloads.places import locked, resolved
 from workloads.schema import Trace
 
 
@@ -53,17 +54,21 @@ def write_recipe(trace: Trace, steps: list[str], path: Path) -> None:
 def replacing(path: Path) -> Iterator[Path]:
     """A file beside `path` to write to; it takes the place of `path` only if all went well.
 
-    Raises InputError where the system refuses.
+    A symlink stays one, and what a killed writer left is written over. Raises InputError where the
+    system refuses, and while another process writes the same file.
     """
-    unfinished = path.with_name(f".kvtwin.{os.getpid()}.part")
+    place = resolved(path)
+    unfinished = place.with_name(f".{place.name}.kvtwin-part")
     try:
-        yield unfinished
-        os.replace(unfinished, path)
+        with locked(unfinished, path, os.O_RDWR | os.O_CREAT):
+            try:
+                yield unfinished
+                os.replace(unfinished, place)
+            finally:
+                with suppress(FileNotFoundError):
+                    unfinished.unlink()
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
-    finally:
-        with suppress(OSError):  # where it could not be made, the reason is already on its way
-            unfinished.unlink()
 
 
 def _csv(trace: Trace, path: Path) -> None:
@@ -89,7 +94,8 @@ def _jsonl(trace: Trace, path: Path) -> None:
 def _parquet(trace: Trace, path: Path) -> None:
     import pyarrow.parquet as pq
 
-    pq.write_table(_table(trace), path, compression="zstd")
+    with path.open("wb") as file:  # Arrow takes names as text, and `~` for the home
+        pq.write_table(_table(trace), file, compression="zstd")
 
 
 _WRITERS: dict[str, Callable[[Trace, Path], None]] = {

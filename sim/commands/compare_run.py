@@ -157,7 +157,8 @@ def _preemptions(run: Run) -> int:
 
 def _write(pair: tuple[Run, Run], output: Path) -> None:
     from reports.files import REPORT
-    from sim.run.folder import replaced_folder, write_run
+    from sim.run.folder import write_run
+    from workloads.folders import replaced_folder
 
     command = shlex.join(["kvtwin", *sys.argv[1:]])
     measured, predicted = pair

@@ -118,10 +118,11 @@ def simulate(
     from sim.cost.steps.table import read_table
     from sim.run.batch import run_all
     from sim.run.checks import find_unserved, notes, summary
-    from sim.run.folder import folder_name, replaced_folder
+    from sim.run.folder import folder_name
     from sim.run.simulation import Cost, prepare, with_policy
     from sim.units import parse_bytes
     from workloads import read_trace
+    from workloads.folders import replaced_folder
     from workloads.transform import first as first_requests
 
     labels = policy or list(DEFAULT_POLICIES)

@@ -1,13 +1,9 @@
-"""A run on disk: run.json beside three Parquet tables, written whole or not at all."""
+"""A run on disk: run.json beside three Parquet tables."""
 
 import json
-import os
 import platform
 import re
-import shutil
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -18,56 +14,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from reports.files import PLANS, REPORT, RUN_FILES, SCHEMA_VERSION, VALIDATION
+from reports.files import SCHEMA_VERSION
 from sim.engine.record import STATUSES, Column
 from sim.policy.manager import group_bytes
 from sim.run.metrics import as_dicts
 from sim.run.simulation import Run, Setup
-from workloads.errors import InputError
 
 
 def folder_name(label: str) -> str:
     """A policy's label as a folder name: `paging:block_size=16` -> `paging-block_size-16`."""
     return re.sub(r"[^A-Za-z0-9_.+-]+", "-", label).strip("-")
-
-
-@contextmanager
-def replaced_folder(target: Path) -> Iterator[Path]:
-    """A fresh folder that takes the place of `target` when the block ends well.
-
-    Only an absent or empty folder, or one of run folders and their report, is replaced. Raises
-    InputError for any other; on an error or interruption nothing is left behind.
-    """
-    try:
-        if target.exists() and not (target.is_dir() and _replaceable(target)):
-            raise InputError(
-                f"{target}: exists and holds other things than runs, expected a new folder"
-            )
-        target.parent.mkdir(parents=True, exist_ok=True)
-        staged = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-    except OSError as error:
-        raise InputError(f"{target}: can't be written: {error.strerror}") from None
-    try:
-        staged.chmod(0o755)
-        yield staged
-        if target.exists():
-            old = Path(tempfile.mkdtemp(prefix=f".{target.name}.old.", dir=target.parent))
-            os.replace(target, old / target.name)
-            os.replace(staged, target)
-            shutil.rmtree(old)
-        else:
-            os.replace(staged, target)
-    finally:
-        shutil.rmtree(staged, ignore_errors=True)
-
-
-def _replaceable(folder: Path) -> bool:
-    return all(
-        {part.name for part in child.iterdir()} == RUN_FILES
-        if child.is_dir()
-        else child.name in (REPORT, VALIDATION) or child.name.endswith(PLANS)
-        for child in folder.iterdir()
-    )
 
 
 def write_run(run: Run, folder: Path, command: str) -> dict[str, Any]:
@@ -81,7 +37,8 @@ def write_run(run: Run, folder: Path, command: str) -> dict[str, Any]:
         ("steps", run.log.steps),
         ("timeline", run.log.timeline),
     ):
-        pq.write_table(_table(columns), folder / f"{name}.parquet", compression="zstd")
+        with (folder / f"{name}.parquet").open("wb") as file:  # Arrow takes names as text alone
+            pq.write_table(_table(columns), file, compression="zstd")
     description = describe_run(run, command)
     text = json.dumps(description, indent=1, allow_nan=False, ensure_ascii=False)
     (folder / "run.json").write_text(text + "\n", encoding="utf-8")

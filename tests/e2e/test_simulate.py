@@ -65,7 +65,7 @@ def test_the_same_command_twice_gives_the_same_bytes(tmp_path: Path) -> None:
         azure(tmp_path / name, "--first", "500", "-o", "runs")
     one, two = (tmp_path / name / "runs" for name in ("one", "two"))
     files = sorted(path.relative_to(one) for path in one.rglob("*") if path.is_file())
-    assert len(files) == 4 * len(POLICIES) + 1
+    assert len(files) == 4 * len(POLICIES) + 2  # the report and the mark
     for file in files:
         a, b = ((folder / file).read_bytes() for folder in (one, two))
         if file.name == "run.json":
@@ -108,7 +108,7 @@ def test_a_second_run_replaces_the_first(tmp_path: Path) -> None:
     azure(tmp_path, "--first", "20", "-o", "runs")
     kvtwin(*AZURE, "--first", "20", "--policy", "paging", "-o", "runs", cwd=tmp_path)
     names = sorted(path.name for path in (tmp_path / "runs").iterdir())
-    assert names == ["paging", "report.html"]
+    assert names == [".kvtwin.json", "paging", "report.html"]
     assert [path.name for path in tmp_path.iterdir()] == ["runs"]
 
 
