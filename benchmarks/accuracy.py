@@ -14,7 +14,7 @@ from sim.cost.kernels.profile import Profile, find_profile
 from sim.hardware import find_device
 from sim.measured.comparison import Error, compare
 from sim.measured.prediction import prediction
-from sim.measured.prefixes import read_prefixes
+from sim.measured.prefixes import with_prefixes
 from sim.measured.read import read_measured
 from sim.memory.ledger import kv_budget
 from sim.model.presets import find_model
@@ -27,8 +27,7 @@ RUNS = {
 }
 MEANS = ("ttft_ms_mean", "tpot_ms_mean", "e2el_ms_mean", "makespan_s", "running_mean")
 PUBLISHED = {"RTX 4090": (0.6, 0.2, 0.5), "2 × RTX PRO 6000": (1.3, 0.8, 1.0)}
-SKEWED = "vllm-0.19:length_skew=true,kernel_overlap_s=33e-6"
-SKEWED_REDUCE = (28e-6, 11.7e9, 655_360, 50e-6, 16.0e9)
+NO_SKEW = "vllm-0.19:length_skew=false"
 LINK = (20e-6, 16e9, 0, 20e-6, 16e9)  # what the benchmark's own config.json says of the link
 FIELDS = ("small_latency", "small_bandwidth", "switch", "large_latency", "large_bandwidth")
 
@@ -46,7 +45,7 @@ def replay(
 ) -> tuple[Run, dict[str, Error]]:
     """One prediction of one run, and its errors by name."""
     name, device, profile_name = RUNS[gpu]
-    measured = read_measured(name)
+    measured = with_prefixes(read_measured(name), prefixes)
     profile: Profile | None = None
     if not roofline:
         profile = find_profile(profile_name)
@@ -63,7 +62,6 @@ def replay(
         engine=find_engine(engine),
         cost="roofline" if roofline else "table",
         profile=profile,
-        prefix=read_prefixes(prefixes, measured)[0] if prefixes else None,
     )
     run = execute(setup)
     return run, {error.name: error for error in compare(measured, run)}
@@ -87,11 +85,9 @@ def errors() -> None:
         print(f"### {gpu}\n")
         columns = [
             replay(gpu)[1],
-            replay(gpu, engine=SKEWED, reduce=SKEWED_REDUCE)[1],
+            replay(gpu, engine=NO_SKEW)[1],
+            replay(gpu, prefixes="none")[1],
             replay(gpu, roofline=True)[1],
-            replay(gpu, prefixes="transferred")[1],
-            replay(gpu, prefixes="inferred")[1],
-            replay(gpu, engine=SKEWED, reduce=SKEWED_REDUCE, prefixes="inferred")[1],
         ]
 
         def rows(gpu: str = gpu, columns: list[dict[str, Error]] = columns) -> Iterator[list[str]]:
@@ -105,9 +101,7 @@ def errors() -> None:
                 theirs = f"{published[name]:+.1f} %" if name in published else ""
                 yield [error.label, f"{error.measured:.4f} {error.unit}", *cells, limit, theirs]
 
-        header = ["metric", "measured", "lengths only", "lengths only, skew + overlap"]
-        header += ["lengths only, roofline", "transferred prefixes", "inferred prefixes"]
-        header += ["inferred, skew + overlap"]
+        header = ["metric", "measured", "predicted", "without skew", "lengths only", "roofline"]
         table([*header, "tolerance", "published simulator"], rows())
 
 
@@ -125,11 +119,9 @@ def ablation() -> None:
         ("GEMM interpolated, not in tiles", {"engine": "whole_tiles=false"}),
         ("no all-reduce", {"engine": "all_reduce=false"}),
         ("one all-reduce regime (45 µs, 15.9 GB/s)", {"reduce": (45e-6, 15.9e9, 0, 45e-6, 15.9e9)}),
-        ("with length skew", {"engine": "length_skew=true"}),
-        ("with kernel overlap 33 µs", {"engine": "kernel_overlap_s=33e-6"}),
+        ("no length skew", {"engine": "length_skew=false"}),
         ("with host overhead 1 ms a step", {"engine": "host_overhead_s=1e-3"}),
-        ("with transferred prefixes", {"prefixes": "transferred"}),
-        ("with inferred prefixes", {"prefixes": "inferred"}),
+        ("lengths only, prompts share nothing", {"prefixes": "none"}),
     ]
 
     def rows() -> Iterator[list[str]]:
@@ -158,24 +150,12 @@ def cross() -> None:
         (f"{second}: all-reduce", first, "none of it is used at TP 1", {}),
         (f"{first}: nothing to fit", second, "all-reduce of 20 µs + 16 GB/s", {"reduce": LINK}),
         (f"{first}: nothing to fit", second, "the package's assumption", {"assumed": True}),
-        (
-            f"{first}: overlap 33 µs, with skew",
-            second,
-            "all-reduce of 20 µs + 16 GB/s",
-            {"engine": SKEWED, "reduce": LINK},
-        ),
-        (
-            f"{second}: overlap 17 µs, with skew",
-            first,
-            "small-message latency held at 20 µs",
-            {"engine": "vllm-0.19:length_skew=true,kernel_overlap_s=17e-6"},
-        ),
     ]
 
     def rows() -> Iterator[list[str]]:
         for fitted, target, note, change in cases:
             cells = []
-            for prefixes in (None, "transferred", "inferred"):
+            for prefixes in (None, "none"):
                 _, found = replay(target, prefixes=prefixes, **change)  # type: ignore[arg-type]
                 worst = max(abs(found[m].error_pct or 0) for m in MEANS[:3])
                 verdict = "" if worst <= 2 else " **miss**"
@@ -183,8 +163,8 @@ def cross() -> None:
                 cells.append(" / ".join(f"{x:+.1f}" for x in values) + verdict)
             yield [fitted, target, note, *cells]
 
-    header = ["fitted on", "predicts", "", "lengths only: TTFT / TPOT / E2E, %"]
-    table([*header, "transferred prefixes", "inferred prefixes"], rows())
+    header = ["fitted on", "predicts", "", "TTFT / TPOT / E2E, %", "lengths only"]
+    table(header, rows())
 
 
 def blocks() -> None:

@@ -11,12 +11,11 @@ from cyclopts import Parameter
 
 from sim.measured.comparison import Error, Tolerance, errors, side_by_side
 from sim.measured.prediction import prediction
+from sim.measured.prefixes import knowledge, with_prefixes
 from sim.measured.read import read_measured
 from sim.measured.run import Measured
 from sim.run.simulation import Run, execute
 from workloads.console import console
-
-LENGTHS_ONLY = "lengths only: prompts are taken to share nothing"
 
 
 def compare_run(
@@ -37,8 +36,7 @@ def compare_run(
 ) -> None:
     """Predict a measured run and show the signed error of every metric.
 
-    Exits 0 if all judged metrics are within tolerance, 1 if not. Knows of the requests their
-    arrivals and lengths alone, unless --prefixes is given.
+    Exits 0 if all judged metrics are within tolerance, 1 if not.
 
     Parameters
     ----------
@@ -58,9 +56,8 @@ def compare_run(
     profile
         Kernel profile, shipped or a file. Default: the shipped one for model, GPU and tp.
     prefixes
-        JSON of which prompts begin alike. Two names come with shipped runs: "transferred", found in
-        the stamps of another run of the same conversations, and "inferred", from the run's own
-        stamps, so that the result is not blind.
+        JSON lines with the ids of every prompt's full blocks, {"hash_ids": [0, 1, …]}, where the
+        run's folder has no hash_ids.jsonl; or "none", to know arrivals and lengths alone.
     output
         Write both as run folders with a report.
     tolerance_mean
@@ -70,12 +67,7 @@ def compare_run(
     json
         Print JSON instead of a table.
     """
-    measured = read_measured(run_dir)
-    knowledge, prefix = LENGTHS_ONLY, None
-    if prefixes is not None:
-        from sim.measured.prefixes import read_prefixes
-
-        prefix, knowledge = read_prefixes(prefixes, measured)
+    measured = with_prefixes(read_measured(run_dir), prefixes)
     setup = prediction(
         measured,
         model=model,
@@ -84,7 +76,6 @@ def compare_run(
         engine=engine,
         cost=cost,
         profile=profile,
-        prefix=prefix,
     )
     run = execute(setup)
     tolerance = Tolerance(
@@ -95,14 +86,14 @@ def compare_run(
     if output is not None:
         _write(pair, output)
     if json:
-        print(dumps(as_json(measured, run, found, knowledge), indent=1, allow_nan=False))
+        print(dumps(as_json(measured, run, found), indent=1, allow_nan=False))
     else:
-        _print(measured, run, found, knowledge)
+        _print(measured, run, found)
     if not all(error.within for error in found):
         sys.exit(1)
 
 
-def as_json(measured: Measured, run: Run, found: list[Error], knowledge: str) -> dict[str, Any]:
+def as_json(measured: Measured, run: Run, found: list[Error]) -> dict[str, Any]:
     """What --json prints."""
     setup = run.setup
     return {
@@ -113,7 +104,7 @@ def as_json(measured: Measured, run: Run, found: list[Error], knowledge: str) ->
         "cost": run.cost.name,
         "constants": [constant._asdict() for constant in run.cost.constants],
         "warnings": list(run.cost.warnings),
-        "prompts": knowledge,
+        "prompts": knowledge(measured),
         "left_out": measured.trace.provenance.dropped,
         "predicted_preemptions": _preemptions(run),
         "within": all(error.within for error in found),
@@ -124,7 +115,7 @@ def as_json(measured: Measured, run: Run, found: list[Error], knowledge: str) ->
     }
 
 
-def _print(measured: Measured, run: Run, found: list[Error], knowledge: str) -> None:
+def _print(measured: Measured, run: Run, found: list[Error]) -> None:
     from rich.table import Table
 
     table = Table(box=None, header_style="bold")
@@ -140,7 +131,7 @@ def _print(measured: Measured, run: Run, found: list[Error], knowledge: str) -> 
     setup = run.setup
     source = f"profile {setup.profile.name}" if setup.profile else "roofline, no kernel profile"
     print(f"{measured.name}: {setup.model.name} on {setup.tp} × {setup.device.name}")
-    print(f"engine {setup.engine.name}, {source}; {knowledge}")
+    print(f"engine {setup.engine.name}, {source}; {knowledge(measured)}")
     console().print(table)
     for reason, rows in measured.trace.provenance.dropped.items():
         print(f"{rows:,} of {measured.trace.provenance.rows_read:,} requests left out: {reason}")

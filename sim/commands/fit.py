@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 from json import dumps
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 from cyclopts import Parameter
@@ -10,6 +10,7 @@ from cyclopts import Parameter
 from sim.measured.fit import Fitted, fit, with_parameters
 from sim.measured.log import measured_log
 from sim.measured.prediction import prediction
+from sim.measured.prefixes import with_prefixes
 from sim.measured.read import read_measured
 from sim.measured.run import Measured
 from sim.run.metrics import LATENCIES, request_latencies
@@ -31,7 +32,7 @@ def fit_run(
     tp: int | None = None,
     engine: str | None = None,
     profile: str | None = None,
-    prefixes: Literal["inferred"] | None = None,
+    prefixes: str | None = None,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
     """Fit parameters of the kernel table to a measured run, and report held-out errors.
@@ -61,14 +62,13 @@ def fit_run(
     profile
         As in compare-run.
     prefixes
-        "inferred" for shipped runs: not blind.
+        As in compare-run.
     json
         Print JSON instead of text.
     """
-    measured = read_measured(run_dir)
+    measured = with_prefixes(read_measured(run_dir), prefixes)
     setup = prediction(
         measured, model=model, gpu=gpu, tp=tp, engine=engine, cost="table", profile=profile,
-        prefix=_prefix(prefixes, measured),
     )  # fmt: skip
     names = parameter or (
         ["all_reduce_large_latency", "all_reduce_large_bandwidth"]
@@ -89,9 +89,7 @@ def fit_run(
     }
     if predict is not None:
         other = read_measured(predict)
-        target = prediction(
-            other, gpu=predict_gpu, engine=engine, cost="table", prefix=_prefix(prefixes, other)
-        )
+        target = prediction(other, gpu=predict_gpu, engine=engine, cost="table")
         moved = with_parameters(target, {each.name: each.value for each in fitted})
         everyone = np.ones(len(other.trace), dtype=bool)
         result["errors_pct"][f"{other.name}, predicted"] = _errors(other, moved, everyone)
@@ -107,14 +105,6 @@ def fit_run(
 
 def _line(each: Fitted) -> str:
     return f"{each.name}: {each.value:.4g} ± {each.half_width:.2g} (was {each.start:.4g})"
-
-
-def _prefix(prefixes: str | None, measured: Measured) -> Any:
-    if prefixes is None:
-        return None
-    from sim.measured.prefixes import read_prefixes
-
-    return read_prefixes(prefixes, measured)[0]
 
 
 def _errors(measured: Measured, setup: Setup, mask: "np.ndarray[Any, Any]") -> dict[str, float]:

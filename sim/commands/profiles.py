@@ -21,6 +21,7 @@ def convert(
     model: str | None = None,
     multiprocessors: int | None = None,
     all_reduce: str | None = None,
+    kernel_overlap: str | None = None,
     source: str | None = None,
 ) -> None:
     """Make a profile of a folder of kernel times in LLMServingSim's layout (docs/profiles.md).
@@ -36,9 +37,11 @@ def convert(
     model
         Preset or config.json, where meta.yaml names no known model.
     multiprocessors
-        Of the device; needed to use skew.csv.
+        Of the device, to use skew.csv; known for NVIDIA's devices (`kvtwin list devices`).
     all_reduce
         Measured sums over GPUs: small=11us+11.5GB/s,switch=640KiB,large=45us+15.9GB/s.
+    kernel_overlap
+        What kernels timed alone take too long, a layer and step: 38us,source=fitted to my run.
     source
         Where the times come from, instead of what meta.yaml says.
     """
@@ -52,6 +55,7 @@ def convert(
         model=model,
         multiprocessors=multiprocessors,
         all_reduce=all_reduce,
+        kernel_overlap=kernel_overlap,
         source=source,
     )
     write_profile(profile, output)

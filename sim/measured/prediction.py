@@ -9,7 +9,6 @@ from sim.model.presets import find_model
 from sim.run.engine_presets import Engine, find_engine
 from sim.run.simulation import Cost, Setup, prepare
 from workloads.errors import InputError
-from workloads.schema import PrefixBlocks
 
 SAMPLE_S = 1.0  # as the recorders of measured runs do
 
@@ -23,11 +22,10 @@ def prediction(
     engine: Engine | str | None = None,
     cost: Cost | None = None,
     profile: Profile | str | None = None,
-    prefix: PrefixBlocks | None = None,
 ) -> Setup:
     """Ready to execute. What isn't given is taken from the run's own meta.json.
 
-    Only lengths and arrivals are used of the requests, unless `prefix` names prompts' blocks.
+    Of the requests it knows arrivals, lengths and, where the run tells them, prompts' blocks.
     Without a profile the shipped one for model, device and degree is used, else the roofline.
     Raises InputError where model or device are named nowhere.
     """
@@ -50,7 +48,7 @@ def prediction(
     blocks = measured.blocks
     kv_type = str(options.get("kv_cache_dtype") or "auto")
     setup = prepare(
-        replace(measured.trace, prefix=prefix),
+        measured.trace,
         model=geometry,
         gpu=str(device),
         policy="paging",
@@ -62,7 +60,7 @@ def prediction(
         gpu_memory_utilization=_utilization(measured),
         kv_cache_memory_bytes=None
         if blocks is None
-        else blocks * _block_tokens(measured) * geometry.kv_bytes_per_token(tp=degree),
+        else blocks * measured.block_tokens * geometry.kv_bytes_per_token(tp=degree),
         engine=engine or _engine(measured),
         cost=cost,
         profile=profile,
@@ -80,7 +78,3 @@ def _engine(measured: Measured) -> Engine:
 def _utilization(measured: Measured) -> float:
     recorded = measured.meta.get("kv_cache", {}).get("gpu_memory_utilization")
     return float(measured.engine_options.get("gpu_memory_utilization") or recorded or 0.9)
-
-
-def _block_tokens(measured: Measured) -> int:
-    return int(measured.meta.get("kv_cache", {}).get("block_size") or 16)

@@ -1,80 +1,86 @@
-"""Which prompts begin alike, where a run's trace doesn't say: read from a small JSON file."""
+"""Which prompts of a measured run begin alike: the ids of their blocks, from a file of JSON lines.
+
+A line a request, in the order of requests.jsonl: `hash_ids` names the prompt's full blocks, each
+id a hash of its block and all before it, so that equal ids mean equal beginnings. A trailing id of
+a partial block may stand behind them (Mooncake's files have one).
+"""
 
 import json
-from importlib.resources import files
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sim.measured.read import read_measured, shipped_runs
 from sim.measured.run import Measured
-from sim.measured.transfer import transfer
 from workloads.errors import InputError
-from workloads.schema import PrefixBlocks, Trace
+from workloads.schema import PrefixBlocks
+
+FILE = "hash_ids.jsonl"
+NONE = "none"
 
 
-def read_prefixes(name_or_path: str, measured: Measured) -> tuple[PrefixBlocks, str]:
-    """The blocks of every prompt, and in words how much is known of them.
-
-    The file: `{"source": "…", "block_tokens": 16, "shares": [[request, earlier, blocks], …]}`:
-    the request's first blocks are those of the earlier one, requests counted by arrival from 0.
-    A shipped run has such a file ("inferred", from its own stamps) that names its twin, another run
-    of the same conversations, whose file "transferred" carries over.
-    """
-    if name_or_path not in ("inferred", "transferred"):
-        unit, shares, content = read_shares(Path(name_or_path))
-        return prompt_blocks(measured.trace, unit, shares), str(content["source"])
-    if measured.name not in shipped_runs():
-        known = ", ".join(shipped_runs())
-        raise InputError(f"--prefixes {name_or_path}: comes with {known} alone")
-    unit, shares, content = read_shares(shipped_shares(measured.name))
-    if name_or_path == "inferred":
-        return prompt_blocks(measured.trace, unit, shares), str(content["source"])
-    twin = read_measured(content["twin"])
-    unit, shares, _ = read_shares(shipped_shares(twin.name))
-    source = f"prompt sharing inferred from the stamps of {twin.name}, the same conversations"
-    return prompt_blocks(measured.trace, unit, transfer(shares, twin, measured, unit)), source
+def with_prefixes(measured: Measured, name_or_path: str | None) -> Measured:
+    """The run with the prompts' blocks of that file; "none" takes away those that it recorded."""
+    if name_or_path is None:
+        return measured
+    if name_or_path == NONE:
+        return replace(measured, trace=replace(measured.trace, prefix=None))
+    return read_prefixes(Path(name_or_path), measured)
 
 
-def shipped_shares(name: str) -> Path:
-    """The file that comes with a shipped run."""
-    return Path(str(files("sim.measured").joinpath(f"runs/{name}/prefixes.json")))
+def knowledge(measured: Measured) -> str:
+    """In words: what a prediction of this run may know of its prompts."""
+    if measured.trace.prefix is None:
+        return "lengths only: prompts are taken to share nothing"
+    return "prompts share the beginnings that their block ids tell"
 
 
-def read_shares(path: Path) -> tuple[int, list[tuple[int, int, int]], dict[str, Any]]:
-    """Tokens of a block, the shares, and all that the file holds."""
+def read_prefixes(file: Path, measured: Measured) -> Measured:
+    """The run with its prompts' blocks. Raises InputError naming file and line."""
+    trace, block_tokens = measured.trace, measured.block_tokens
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        unit, shares = int(content["block_tokens"]), content["shares"]
-        triples = [(int(a), int(b), int(c)) for a, b, c in shares]
-        str(content["source"])
+        lines = [line for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
     except OSError as error:
-        raise InputError(f"--prefixes {path}: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError):
+        raise InputError(f"--prefixes {file}: {error.strerror}") from None
+    rows = trace.provenance.rows_read
+    if len(lines) != rows:
         raise InputError(
-            f"--prefixes {path}: expected source, block_tokens and shares of three numbers"
-        ) from None
-    return unit, triples, content
-
-
-def prompt_blocks(trace: Trace, unit: int, shares: list[tuple[int, int, int]]) -> PrefixBlocks:
-    """Ids of every prompt's blocks: shared ones are named after the first request with them."""
-    parent: dict[int, tuple[int, int]] = {}
-    for request, earlier, blocks in shares:
-        if not 0 <= earlier < request < len(trace):
-            raise InputError(
-                f"--prefixes: {request} shares with {earlier}, expected an earlier one"
-            )
-        parent[request] = earlier, blocks
-    counts = -(-trace.prompt_tokens // unit)
-    most = int(counts.max())
+            f"--prefixes {file}: {len(lines)} lines, expected one for each of {rows} requests"
+        )
+    given = [_ids(file, number, line) for number, line in enumerate(lines, 1)]
+    unique = 1 + max((max(ids) for ids in given if ids), default=0)
     ids: list[int] = []
-    for request, count in enumerate(counts.tolist()):
-        for block in range(count):
-            owner = request
-            while owner in parent and block < parent[owner][1]:
-                owner = parent[owner][0]
-            ids.append(owner * most + block)
-    offsets = np.concatenate(([0], np.cumsum(counts)))
-    return PrefixBlocks(unit, offsets, np.array(ids, dtype=np.int64))
+    offsets = [0]
+    prompts = trace.prompt_tokens.tolist()
+    for line_index, prompt in zip(measured.recorded_row.tolist(), prompts, strict=True):
+        full, whole = prompt // block_tokens, -(-prompt // block_tokens)
+        known = given[line_index]
+        if len(known) not in (full, whole):
+            raise InputError(
+                f"--prefixes {file}, line {line_index + 1}: {len(known)} hash_ids, expected "
+                f"{full}, one for each full block of {block_tokens} tokens of a prompt of {prompt}"
+            )
+        ids += known
+        if len(known) < whole:  # the last, partial block is this prompt's alone
+            ids.append(unique)
+            unique += 1
+        offsets.append(len(ids))
+    blocks = PrefixBlocks(
+        block_tokens, np.array(offsets, dtype=np.int64), np.array(ids, dtype=np.int64)
+    )
+    return replace(measured, trace=replace(trace, prefix=blocks))
+
+
+def _ids(file: Path, number: int, line: str) -> list[int]:
+    try:
+        found: Any = json.loads(line)["hash_ids"]
+        ids = [int(value) for value in found]
+        good = all(value >= 0 for value in ids) and ids == found
+    except (ValueError, KeyError, TypeError):
+        good = False
+    if not good:
+        raise InputError(
+            f'--prefixes {file}, line {number}: expected {{"hash_ids": [0, 1, …]}}, whole numbers'
+        )
+    return ids

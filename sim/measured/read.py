@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from sim.measured.prefixes import FILE, read_prefixes
 from sim.measured.run import SERIES, Measured
 from workloads import read_trace
 from workloads.errors import InputError
@@ -23,7 +24,8 @@ def shipped_runs() -> list[str]:
 
 def read_measured(name_or_folder: str) -> Measured:
     """A shipped run by name, or a folder of meta.json, requests.jsonl and timeseries.csv, or a file
-    of vLLM's own benchmark (`sim.measured.vllm_bench`).
+    of vLLM's own benchmark (`sim.measured.vllm_bench`). A folder's hash_ids.jsonl tells which
+    prompts begin alike.
 
     `arrival_time` is on another clock than the engine's stamps: they are joined by the smallest
     delay seen between arriving and being queued, so latencies miss that delay (1 to 2 ms).
@@ -53,9 +55,10 @@ def read_measured(name_or_folder: str) -> Measured:
         raise InputError(
             f"{requests}: a token before its request, expected arrival <= first <= last"
         )
-    return Measured(
-        folder.name, trace, first, last, _series(folder / "timeseries.csv"), _meta(folder)
-    )
+    series, meta = _series(folder / "timeseries.csv"), _meta(folder)
+    measured = Measured(folder.name, trace, first, last, series, meta, order)
+    prefixes = folder / FILE
+    return read_prefixes(prefixes, measured) if prefixes.exists() else measured
 
 
 def _stamps(file: Path, rows: list[dict[str, Any]], name: str) -> Floats:

@@ -19,6 +19,7 @@ class Measured:
     last_token_s: Floats  # (n,)
     series: dict[str, Floats]  # samples once a second: t, running, waiting, kv_cache_pct; or none
     meta: dict[str, Any]
+    recorded_row: Ints  # (n,) which row of the record each request was, from 0
 
     @property
     def output_tokens(self) -> Ints:
@@ -42,6 +43,11 @@ class Measured:
         """KV blocks the engine had, where the run recorded them."""
         count = self.meta.get("kv_cache", {}).get("num_gpu_blocks")
         return None if count is None else int(count)
+
+    @property
+    def block_tokens(self) -> int:
+        """Tokens of a KV block; vLLM's own default where the run doesn't tell."""
+        return int(self.meta.get("kv_cache", {}).get("block_size") or 16)
 
     @property
     def records_kv(self) -> bool:

@@ -27,7 +27,8 @@ def read_bench(file: Path) -> Measured:
     except (ValueError, OSError) as error:
         raise InputError(f"{file}: {error}, expected JSON") from None
     rows = _rows(file, content if isinstance(content, dict) else {})
-    kept = [row for row in rows if not row["error"] and row["output_lens"] > 0]
+    good = [i for i, row in enumerate(rows) if not row["error"] and row["output_lens"] > 0]
+    kept = [rows[i] for i in good]
     if not kept:
         raise InputError(f"{file}: no request got a token")
     start = np.array([row["start_times"] for row in kept])
@@ -45,7 +46,7 @@ def read_bench(file: Path) -> Measured:
     )
     series: dict[str, Floats] = {name: np.empty(0) for name in SERIES}
     meta = {"model": content["model_id"]} if "model_id" in content else {}
-    return Measured(file.stem, trace, first, last, series, meta)
+    return Measured(file.stem, trace, first, last, series, meta, np.array(good)[order])
 
 
 def _rows(file: Path, content: dict[str, Any]) -> list[dict[str, Any]]:

@@ -81,7 +81,7 @@ def test_from_a_folder_of_csvs_to_a_comparison(tmp_path: Path) -> None:
 
 def test_a_shipped_run_misses_and_says_so(tmp_path: Path) -> None:
     """Lengths alone don't reach one per cent, and the exit code tells."""
-    result = kvtwin("compare-run", "rtx-4090-llama-3.1-8b", cwd=tmp_path)
+    result = kvtwin("compare-run", "rtx-4090-llama-3.1-8b", "--prefixes", "none", cwd=tmp_path)
     assert result.returncode == 1
     assert "MISS" in result.stdout
     assert "lengths only" in result.stdout

@@ -6,6 +6,7 @@ from typing import Any
 
 from sim.cost.kernels.all_reduce import AllReduce
 from sim.cost.kernels.profile import PER_LAYER, PER_SEQUENCE, PER_STEP, REQUIRED, Profile, Row
+from sim.cost.kernels.skew import MULTIPROCESSORS
 from sim.hardware import device_called
 from sim.model.presets import find_model
 from sim.units import BYTES, BYTES_PER_S, NANOSECONDS, parse_quantity
@@ -20,6 +21,7 @@ def read_folder(
     model: str | None = None,
     multiprocessors: int | None = None,
     all_reduce: str | None = None,
+    kernel_overlap: str | None = None,
     source: str | None = None,
 ) -> Profile:
     """The profile in `folder`: meta.yaml and tp<N>/{attention,dense,per_sequence,skew}.csv.
@@ -64,11 +66,20 @@ def read_folder(
         "num_heads": geometry.num_heads,
         "source": source or _source(meta),
     }
-    if multiprocessors:
-        written["multiprocessors"] = multiprocessors
+    if processors := multiprocessors or MULTIPROCESSORS.get(written["gpu"]):
+        written["multiprocessors"] = processors
+    if kernel_overlap:
+        written["kernel_overlap"] = parse_kernel_overlap(kernel_overlap)
     if all_reduce:
         written["all_reduce"] = parse_all_reduce(all_reduce)
     return Profile(written, rows, str(folder))
+
+
+def parse_kernel_overlap(text: str) -> tuple[float, str]:
+    """`38us[,source=…]`: what kernels timed alone take too long, a layer and step."""
+    body, _, source = text.partition(",source=")
+    option = "--kernel-overlap"
+    return parse_quantity(body, NANOSECONDS, option) / 1e9, source or f"{option} {body}"
 
 
 def parse_all_reduce(text: str) -> tuple[dict[str, float], str]:
@@ -118,15 +129,43 @@ def _rows(file: Path, keys: tuple[str, ...]) -> list[tuple[tuple[int, ...], dict
 
 
 def _skew(file: Path) -> dict[str, list[Row]]:
-    """Batches of decodes alone: equal at the mean, equal at the longest, and as they are."""
-    rows: dict[str, list[Row]] = {"skew_mean": [], "skew_max": [], "skew_time": []}
+    """Decodes of unequal context: equal at the mean, equal at the longest, and as they are.
+
+    `pure` rows are decodes alone, `mixed` ones stand beside a chunk.
+    """
+    rows: dict[str, list[Row]] = {}
     with file.open(newline="", encoding="utf-8-sig") as lines:
-        for row in csv.DictReader(lines):
-            if row["regime"] != "pure":
-                continue
-            sizes = int(row["nb"]), int(row["kvs"]), int(row["n"]), round(float(row["kv_mean"]))
-            for kernel, column in zip(rows, ("t_mean_us", "t_max_us", "t_skew_us"), strict=True):
-                rows[kernel].append((*sizes, float(row[column])))
+        reader = csv.DictReader(lines)
+        for row in reader:
+            try:
+                pure = {"pure": True, "mixed": False}[row["regime"]]
+                few, n, longest = int(row["nb"]), int(row["n"]), int(row["kv_big"])
+                mean = round(float(row["kv_mean"]))
+                first = few if pure else int(row["pc"])
+                second = int(row["kvs"]) if pure else int(row["kp"])
+                times = [float(row[name]) for name in ("t_mean_us", "t_max_us", "t_skew_us")]
+                good = min(few, n, longest, mean, first, second, *times) >= 0
+            except (KeyError, TypeError, ValueError):
+                good = False
+            if not good:
+                raise InputError(
+                    f"{file}, line {reader.line_num}: expected regime pure or mixed and numbers "
+                    "n, nb, pc, kp, kvs, kv_big, kv_mean, t_mean_us, t_max_us, t_skew_us"
+                )
+            made: list[tuple[str, Row]]
+            if pure:
+                made = [
+                    ("skew_mean", (first, second, n, mean, times[0])),
+                    ("skew_max", (first, second, n, longest, times[1])),
+                    ("skew_time", (first, second, n, longest, times[2])),
+                ]
+            else:
+                made = [
+                    ("mixed_mean", (first, second, n, mean, times[0])),
+                    ("mixed_time", (first, second, few, longest, times[2])),
+                ]
+            for kernel, cells in made:
+                rows.setdefault(kernel, []).append(cells)
     return rows
 
 

@@ -62,11 +62,15 @@ class KernelTable:
         self._contexts = self._attention.decode_contexts
         self._beyond: dict[str, None] = {}  # in order of appearance
         self._skew: LengthSkew | None = None
-        if self.rules.length_skew:
-            if not has_skew(profile):
-                raise InputError(f"length_skew: {profile.label} has no measurements of it")
+        if self.rules.length_skew and has_skew(profile):
             heads = max(group.heads_per_rank(tp) for group in model.groups)
             self._skew = LengthSkew(profile, heads)
+        elif self.rules.length_skew:
+            self._beyond["unequal contexts were not measured: batches wait for no longest one"] = (
+                None
+            )
+        overlap, why = profile.meta.get("kernel_overlap") or (0.0, "none stated")
+        self._hidden_us = 1e6 * (overlap + self.rules.kernel_overlap_s)
         self._reduce: AllReduce | None = None
         if tp > 1 and self.rules.all_reduce:
             given = profile.meta.get("all_reduce")
@@ -87,6 +91,8 @@ class KernelTable:
             Constant("profiled_layers", self._layers, "x one layer", measured),
             *(self._reduce or ()),
             *self.rules.constants(),
+            Constant("profile_overlap", overlap, "s/layer", why),
+            *self._skew_constants(),
             *(c._replace(source=f"beyond the profile only; {c.source}") for c in _used(e)),
         )
         self._dense_as = cache(self._dense)
@@ -119,6 +125,12 @@ class KernelTable:
                 valid = min(valid, int(until) - longest)
         return first, growth, valid
 
+    def _skew_constants(self) -> tuple[Constant, ...]:
+        if self._skew is None:
+            return ()
+        why = "profile: median over its rows of a chunk beside decodes, few of them long"
+        return (Constant("skew_beside_chunk", self._skew.key_us / 1e6, "s/key/layer", why),)
+
     # -- decode ------------------------------------------------------------------------------
 
     def _cell(self, context: int) -> int:
@@ -143,7 +155,7 @@ class KernelTable:
             end, slope = inf, at * self._key_us
             self._say(f"decode contexts from {xs[cell]:,} tokens on")
         slope += (n - at) * self._key_us
-        share = self._skew.alpha(n) if self._skew else 0.0
+        share = self._skew.alpha(n, captured_size(n, self.rules.padded_to)) if self._skew else 0.0
         if not longest:
             share = 1 - share
         us = self._layers * share * AS_PER_US
@@ -158,14 +170,17 @@ class KernelTable:
         tokens = plan.decodes + plan.prefill_tokens
         total = self._dense_as(tokens, plan.decodes + len(plan.chunks))
         n, keys = plan.decodes, plan.read_bytes / self._token_bytes
+        longest = plan.longest_context
         chunks: list[Chunk] = []
         for chunk in plan.chunks:
             if chunk.tokens == 1:  # for the kernel a decode like others
-                n, keys = n + 1, keys + chunk.start + 1
+                n, keys, longest = n + 1, keys + chunk.start + 1, max(longest, chunk.start + 1)
             else:
                 chunks.append(chunk)
         mean = keys / n if n else 0.0
         us = self._chunks(chunks, n, mean) if chunks else self._decode(n, mean)
+        if self._skew and longest > mean and n:
+            us += self._skew.key_us * (longest - mean)
         return total + round(self._layers * us * AS_PER_US)
 
     def _decode(self, n: int, mean: float) -> float:
@@ -216,7 +231,7 @@ class KernelTable:
             stairs = rules.whole_tiles and kernel in GEMMS
             times = 2 if kernel == "layernorm" else 1
             us += self._layers * times * (line.at_tile(known) if stairs else line.at(known))
-        us = max(us - self._layers * rules.kernel_overlap_s * 1e6, 0.0)
+        us = max(us - self._layers * self._hidden_us, 0.0)
         us += rules.host_overhead_s * 1e6
         us += sum([line.at(known) for line in self._per_step])
         if padded > known:

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from workloads.errors import InputError
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 META_KEY = b"kvtwin.profile"
 COLUMNS = ("kernel", "chunk", "earlier", "n", "context", "time_us")
 GEMMS = ("qkv_proj", "o_proj", "gate_up_proj", "down_proj")
@@ -114,7 +114,8 @@ def _read(path: Path) -> Profile:
     meta = json.loads(written)
     if meta.get("schema_version") != SCHEMA_VERSION:
         raise InputError(
-            f"{path}: schema_version is {meta.get('schema_version')}, expected {SCHEMA_VERSION}"
+            f"{path}: schema_version is {meta.get('schema_version')}, expected {SCHEMA_VERSION}: "
+            "convert its folder anew"
         )
     rows: dict[str, list[Row]] = {}
     kernels = table["kernel"].combine_chunks()

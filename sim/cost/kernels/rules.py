@@ -20,11 +20,12 @@ class KernelRules:
     all_reduce: bool = True
     """Tensor-parallel GPUs sum their results twice a layer, and once for the embedding."""
 
-    length_skew: bool = False
-    """Decoding over unequal contexts waits for the longest, as far as the profile measured it."""
+    length_skew: bool = True
+    """Decoding over unequal contexts waits for the longest, where the profile measured it."""
 
     kernel_overlap_s: float = 0.0
-    """Ramp and drain of kernels timed alone that running back to back hides, per layer and step."""
+    """Ramp and drain of kernels timed alone that running back to back hides, per layer and step,
+    beyond what the profile itself states."""
 
     host_overhead_s: float = 0.0
     """Host work per step that the device waits for; hidden where steps are planned ahead."""
@@ -35,7 +36,9 @@ class KernelRules:
             Constant("graph_padding", self.padded_to, "tokens", f"capture sizes of {V1}"),
             Constant("whole_tiles", int(self.whole_tiles), "", "stairs in measured GEMM times"),
             Constant("length_skew", int(self.length_skew), "", "from the profile, if it has it"),
-            Constant("kernel_overlap", self.kernel_overlap_s, "s/layer", "none unless given"),
+            Constant(
+                "kernel_overlap", self.kernel_overlap_s, "s/layer", "beyond the profile's own"
+            ),
             Constant("host_overhead", self.host_overhead_s, "s/step", "hidden by planning ahead"),
         )
 

@@ -10,7 +10,7 @@ from sim.engine.record import Log
 from sim.measured.comparison import LATENCIES, compare, sampled_at, side_by_side
 from sim.measured.log import measured_log
 from sim.measured.prediction import prediction
-from sim.measured.prefixes import prompt_blocks, read_prefixes
+from sim.measured.prefixes import FILE, with_prefixes
 from sim.measured.read import read_measured
 from sim.measured.run import Measured
 from sim.run.simulation import Run, execute
@@ -21,10 +21,9 @@ RTX_4090, RTX_PRO_6000 = "rtx-4090-llama-3.1-8b", "rtx-pro-6000-qwen3-32b"
 
 
 def predicted(name: str, prefixes: str | None = None) -> tuple[Measured, Run]:
-    measured = read_measured(name)
-    prefix = read_prefixes(prefixes, measured)[0] if prefixes else None
+    measured = with_prefixes(read_measured(name), prefixes)
     gpu = "rtx-pro-6000" if name == RTX_PRO_6000 else None
-    return measured, execute(prediction(measured, gpu=gpu, prefix=prefix))
+    return measured, execute(prediction(measured, gpu=gpu))
 
 
 def test_a_run_compared_with_itself_has_no_error(tmp_path: Path) -> None:
@@ -36,24 +35,23 @@ def test_a_run_compared_with_itself_has_no_error(tmp_path: Path) -> None:
         assert error.within
 
 
-@pytest.mark.parametrize(
-    ("name", "prefixes", "errors"),
-    [
-        (RTX_4090, None, (1.85, -0.03, 1.38)),
-        (RTX_4090, "transferred", (0.58, 0.20, 0.49)),
-        (RTX_4090, "inferred", (0.65, 0.27, 0.55)),
-        (RTX_PRO_6000, None, (3.76, 2.11, 2.80)),
-        (RTX_PRO_6000, "transferred", (0.89, -0.16, 0.27)),
-        (RTX_PRO_6000, "inferred", (0.26, -0.32, -0.09)),
-    ],
-)
-def test_errors_of_the_means_are_those_published(
-    name: str, prefixes: str | None, errors: tuple[float, float, float]
-) -> None:
-    """docs/accuracy.md; per cent of TTFT, TPOT and E2E. A change here is a change there."""
-    by_name = {e.name: e for e in compare(*predicted(name, prefixes))}
-    found = [by_name[f"{latency}_mean"].error_pct for latency in LATENCIES]
-    assert found == pytest.approx(errors, abs=0.01)
+@pytest.mark.parametrize("name", [RTX_4090, RTX_PRO_6000])
+def test_means_within_seven_tenths_and_percentiles_within_two_per_cent(name: str) -> None:
+    """With the prompts' true sharing; the aim that docs/accuracy.md states."""
+    for error in compare(*predicted(name)):
+        assert error.error_pct is not None
+        if error.name.startswith(tuple(LATENCIES)) or error.name == "makespan_s":
+            allowed = 0.7 if error.name.endswith(("_mean", "makespan_s")) else 2.0
+            assert abs(error.error_pct) <= allowed, error
+
+
+def test_lengths_alone_are_not_enough() -> None:
+    """A request that finds its beginning in the cache is served sooner than lengths tell."""
+    true, blind = (
+        {e.name: e.predicted for e in compare(*predicted(RTX_4090, prefixes))}
+        for prefixes in (None, "none")
+    )
+    assert blind["ttft_ms_mean"] > 1.01 * true["ttft_ms_mean"]
 
 
 def test_measured_means_are_those_published_with_the_runs() -> None:
@@ -69,7 +67,7 @@ def test_measured_means_are_those_published_with_the_runs() -> None:
 def test_fast_forward_is_exact_with_kernel_times() -> None:
     """A saturated run of preemptions: the same attoseconds, every request."""
     measured = read_measured(RTX_4090)
-    setup = prediction(measured, engine="vllm-0.19:length_skew=true,kernel_overlap_s=33e-6")
+    setup = prediction(measured, engine="vllm-0.19:kernel_overlap_s=33e-6")
     fast, single = (execute(replace(setup, fast_forward=on)) for on in (True, False))
     assert fast.log.end_s == single.log.end_s
     for name, column in fast.log.requests.items():
@@ -92,14 +90,50 @@ def test_a_measured_run_in_the_tables_of_a_simulated_one() -> None:
     assert (memory == 1000).all()
 
 
-def test_shared_blocks_are_named_after_the_first_with_them() -> None:
-    trace = read_measured(RTX_4090).trace
-    blocks = prompt_blocks(trace, 16, [(1, 0, 3), (2, 1, 2)])
-    start = blocks.offsets
-    a, b, c = (blocks.ids[start[i] : start[i + 1]] for i in range(3))
-    assert (b[:3] == a[:3]).all()
-    assert (c[:2] == a[:2]).all()
-    assert len({*a, *b, *c}) == len(a) + len(b) + len(c) - 5
+@pytest.mark.parametrize(("name", "found"), [(RTX_4090, 19_520), (RTX_PRO_6000, 20_448)])
+def test_shared_prompt_tokens_are_those_of_the_published_workload(name: str, found: int) -> None:
+    """32 of 300 prompts begin as an earlier one, counted from the text by another program."""
+    trace = read_measured(name).trace
+    blocks = trace.prefix
+    assert blocks is not None
+    seen: set[int] = set()
+    tokens = sharing = 0
+    for start, end in zip(blocks.offsets[:-1], blocks.offsets[1:], strict=True):
+        ids = blocks.ids[start:end].tolist()
+        leading = next((i for i, block in enumerate(ids) if block not in seen), len(ids))
+        sharing += leading > 0
+        tokens += 16 * leading
+        seen.update(ids)
+    assert (sharing, tokens) == (32, found)
+
+
+def test_ids_come_in_the_order_of_the_record(tmp_path: Path) -> None:
+    """Two prompts of 40 and 20 tokens, recorded in the other order than they arrived."""
+    (tmp_path / "timeseries.csv").write_text("t,running,waiting,kv_cache_pct\n1,1,0,1\n")
+    row = '{"input_toks": %d, "output_toks": 2, "arrival_time": %d, "queued_ts": %d,'
+    row += ' "first_token_ts": %d, "last_token_ts": 9}\n'
+    lines = [row % (40, 2, 2, 3), row % (20, 1, 1, 2)]
+    (tmp_path / "requests.jsonl").write_text("".join(lines))
+    (tmp_path / FILE).write_text('{"hash_ids": [5, 6]}\n{"hash_ids": [5]}\n')
+    blocks = read_measured(str(tmp_path)).trace.prefix
+    assert blocks is not None
+    assert blocks.offsets.tolist() == [0, 2, 5]
+    assert blocks.ids[[0, 2, 3]].tolist() == [5, 5, 6]
+    assert len(set(blocks.ids.tolist())) == 4  # partial blocks are nobody else's
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"hash_ids": [0]}\n', "1 lines, expected one for each of 300"),
+        ('{"hash_ids": ["a"]}\n' * 300, "line 1: expected"),
+        ('{"hash_ids": [0]}\n' * 300, "line 1: 1 hash_ids, expected 147, one for each full block"),
+    ],
+)
+def test_broken_ids_are_one_line(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "ids.jsonl").write_text(text)
+    with pytest.raises(InputError, match=message):
+        with_prefixes(read_measured(RTX_4090), str(tmp_path / "ids.jsonl"))
 
 
 @pytest.mark.parametrize(
