@@ -28,8 +28,8 @@ TRACE = first(read_trace("azure-2023-conv"), 2)
         ),
         ({"max_model_len": 5000}, "llama-2-7b was made for 4,096 positions, not 5,000"),
         (
-            {"engine": "default:length_skew=true"},
-            "--engine default:length_skew=true: how kernels run matters to --cost table alone",
+            {"engine": "default:length_skew=false"},
+            "--engine default:length_skew=false: how kernels run matters to --cost table alone",
         ),
         ({"policy": "paging+sliding_window:window=4000"}, None),
         ({"policy": "paging:layers=capped", "model": "gemma-3-27b"}, None),
