@@ -29,6 +29,7 @@ class Scheduler:
         self.limits = limits
         self._rules = limits.rules
         self._static = limits.batching == "static"
+        self._whole_prompt = limits.rules.reserve_whole_prompt or manager.reserves
         self._max_num_seqs = limits.max_num_seqs
         self._max_num_batched_tokens = limits.max_num_batched_tokens
         self.longest_total = min(limits.max_model_len, manager.longest() + 1)
@@ -218,7 +219,7 @@ class Scheduler:
             if running:
                 return 0
             budget = sum([seq.target for seq in waiting])
-        left, most, whole = budget, self._max_num_seqs, self._rules.reserve_whole_prompt
+        left, most, whole = budget, self._max_num_seqs, self._whole_prompt
         while waiting and left > 0 and len(running) < most:
             seq = waiting[0]
             if not (manager.can_admit(seq) if whole else self._begins(seq, left)):

@@ -57,7 +57,7 @@ class GrowingBuffers(Contiguous):
                 f"budget of {pool.capacity_bytes} bytes; expected a smaller start"
             )
         self.copied_bytes = 0  # read and written again, since the beginning
-        self._copy_bytes = 0  # in this step
+        self._copy_bytes = 0  # of those in this step
         self._copied: dict[int, Buffer] = {}  # buffers being copied from
         self._sequences: dict[int, Sequence] = {}  # that decode and can grow
         self._full_at: dict[int, int] = {}  # the tick at which a sequence's buffer is full
@@ -144,7 +144,6 @@ class GrowingBuffers(Contiguous):
     def grow(self, steps: int) -> None:
         for index in list(self._copied):
             self._leave(index)
-        self._copy_bytes = 0
         if self._next_full() == self.tick:
             for index in self._due():
                 self._copy(index)
@@ -156,31 +155,38 @@ class GrowingBuffers(Contiguous):
         self._copied[index] = old
         self.copying += old.units
         self.place(seq, size)
-        self._copy_bytes += 2 * old.slots * self.pool.token_bytes
-        self.copied_bytes += 2 * old.slots * self.pool.token_bytes
+        moved = self._moved_bytes(old)
+        self._copy_bytes += moved
+        self.copied_bytes += moved
         self._forget(index)
         if size < self.cap_slots:
             self._expect(index, self.tick + size - old.slots)
         else:
             del self._sequences[index]
 
+    def _moved_bytes(self, buffer: Buffer) -> int:
+        """Of a copy: the buffer's tokens and their landmarks, read and written."""
+        landmarks = buffer.units * self.retained.landmark_bytes
+        return 2 * (buffer.slots * self.pool.token_bytes + landmarks)
+
     def _leave(self, index: int) -> None:
         buffer = self._copied.pop(index)
         self.copying -= buffer.units
+        self._copy_bytes -= self._moved_bytes(buffer)
         self.give_back(buffer)
 
     def rest(self, seq: Sequence) -> None:
         super().rest(seq)
         self._forget(seq.index)
         self._sequences.pop(seq.index, None)
-
-    def release(self, seq: Sequence) -> None:
-        super().release(seq)
-        if seq.index in self._copied:
+        if seq.index in self._copied:  # its step is over, or will be without it
             self._leave(seq.index)
 
     def reads(self) -> tuple[int, int]:
-        first, growth = super().reads()
+        return self.with_copies(*super().reads())
+
+    def with_copies(self, first: int, growth: int) -> tuple[int, int]:
+        """What attention reads, and this step's copies."""
         return first + self._copy_bytes, growth
 
     def copied_spans(self) -> list[tuple[int, int]]:
@@ -192,3 +198,6 @@ class GrowingRings(Saturating, GrowingBuffers):
 
     def longest(self) -> int:
         return self.pool.max_len if self.evicts and self.most == self.cap_slots else self.most
+
+    def reads(self) -> tuple[int, int]:
+        return self.with_copies(*super().reads())  # `Saturating`'s, which hide the buffers' own

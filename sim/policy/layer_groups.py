@@ -159,6 +159,8 @@ class GroupedPages(Windowed):
     Here a window's old blocks are free as soon as its tokens are written, in prefill, too.
     """
 
+    reserves = False
+
     def __init__(self, pool: Pool, block_size: int, watermark: float) -> None:
         super().__init__(pool)
         self.count_groups(pool)

@@ -80,6 +80,13 @@ class Manager(ABC):
     `stored` tokens holds `stored + tick - t` tokens now.
     """
 
+    reserves = True
+    """Admission takes room for the whole of `target`, so never less is asked of `can_admit`.
+
+    A manager that takes room only as sequences are extended may say False: where an engine begins
+    what fits as far as its first chunk, it is then asked with `target` cut to that.
+    """
+
     def __init__(self, pool: Pool) -> None:
         self.pool = pool
         self.tick = 0

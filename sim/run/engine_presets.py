@@ -37,8 +37,13 @@ class Engine:
     def adapt_ledger(self, ledger: Ledger) -> Ledger:
         """The ledger with what the engine keeps of the KV budget."""
         kept = self.null_blocks * self.block_size * ledger.token_bytes
-        if not kept or kept >= ledger.kv_bytes:
+        if not kept:
             return ledger
+        if kept >= ledger.kv_bytes:
+            raise InputError(
+                f"--engine {self.name}: null_blocks={self.null_blocks} keeps {kept:,} B of a KV "
+                f"budget of {ledger.kv_bytes:,} B; expected fewer"
+            )
         last = ledger.lines[-1]
         why = f"block 0 of {self.block_size} tokens, never handed out"
         lines = (Line("null block", kept, why), Line(last.name, last.size_bytes - kept, last.why))

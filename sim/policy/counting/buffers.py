@@ -32,9 +32,9 @@ def buffers(pool: Pool, reserve: str, allocator: str, slots: int, retained: Reta
 class Contiguous(Tallied):
     """Sequences that hold one contiguous buffer each. A unit is a token, or a page with landmark.
 
-    `external` are the holes too small for the buffer that was admitted last, what the allocator's
-    rounding takes (the buddy allocator's, which the PagedAttention paper counts so, too) and the
-    pool's odd end.
+    `external` are the holes too small for the buffer that was admitted last (in an empty pool:
+    for one unit), what the allocator's rounding takes (the buddy allocator's, which the
+    PagedAttention paper counts so, too) and the pool's odd end.
     """
 
     def __init__(self, pool: Pool, allocator: str, slots: int, retained: Retained) -> None:
@@ -82,6 +82,8 @@ class Contiguous(Tallied):
     def release(self, seq: Sequence) -> None:
         super().release(seq)
         self.give_back(self.take_back(seq.index))
+        if not self.buffers:
+            self._need = 1  # an empty pool is like a new one
 
     def tally(self) -> tuple[int, ...]:
         """Live tokens, those that there will be, and units: taken, copied from, free and usable."""

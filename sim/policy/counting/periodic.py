@@ -16,6 +16,8 @@ class Periodic(Tallied):
     sequences can be counted by r and never touched again. `filling` of them still take units.
     """
 
+    reserves = False
+
     def __init__(self, pool: Pool, period: int, units: int, kept_back: int = 0) -> None:
         super().__init__(pool)
         self.period = period
