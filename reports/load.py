@@ -84,7 +84,7 @@ def _run_folders(path: Path) -> list[Path]:
 
 def _load(folder: Path) -> Run:
     info = _info(folder / "run.json")
-    return Run(
+    run = Run(
         folder,
         info.name,
         info,
@@ -92,6 +92,24 @@ def _load(folder: Path) -> Run:
         _table(folder / "steps.parquet", STEPS),
         _table(folder / "timeline.parquet", TIMELINE),
     )
+    _check_whole(run)
+    return run
+
+
+def _check_whole(run: Run) -> None:
+    """Raise InputError where a table has lost rows that run.json counts."""
+    rows, expected = len(run.requests["request_id"]), run.info.trace.rows
+    if rows != expected:
+        raise InputError(
+            f"{run.folder / 'requests.parquet'}: {rows:,} rows, but run.json says {expected:,}; "
+            "expected the table of this run"
+        )
+    prefilled, expected_tokens = run.steps["prefill_tokens"].sum(), run.value("prefill_tokens")
+    if expected_tokens is not None and prefilled != expected_tokens:
+        raise InputError(
+            f"{run.folder / 'steps.parquet'}: {prefilled:,} prefill_tokens, but run.json says "
+            f"{expected_tokens:,.0f}; expected the table of this run"
+        )
 
 
 def _info(file: Path) -> RunInfo:

@@ -95,6 +95,9 @@ DEVICES: dict[str, Device] = {
     )
 }  # fmt: skip
 
+LARGEST_BYTES = 2**53  # so that sums of sizes stay whole in 64 bits, and are exact as floats
+LARGEST_RATE = 10**18  # a byte or an operation an attosecond, the clock's unit
+
 CUSTOM_UNITS = {
     "memory": BYTES,
     "bandwidth": BYTES_PER_S,
@@ -141,8 +144,13 @@ def _custom(name: str, numbers: str) -> Device:
             raise InputError(f"--gpu {name}: {key} is given twice")
         seen.add(key)
         given[key] = parse_quantity(value, CUSTOM_UNITS[key], f"--gpu {name}: {key}")
-        if given[key] == 0:
-            raise InputError(f"--gpu {name}: {part}, expected more than 0")
+        most = LARGEST_BYTES if key == "memory" else LARGEST_RATE
+        if not 0 < given[key] <= most:
+            unit = next(iter(CUSTOM_UNITS[key]))
+            least = CUSTOM_UNITS[key][unit]
+            raise InputError(
+                f"--gpu {name}: {part}, expected more than 0 and at most {most // least:,} {unit}"
+            )
     for key in CUSTOM_UNITS:
         if key not in given:
             unit = list(CUSTOM_UNITS[key])[-1]

@@ -6,7 +6,7 @@ import numpy as np
 
 from workloads import prefix as prefix_blocks
 from workloads.read import Lengths
-from workloads.schema import Ints, PrefixBlocks, Provenance, Trace
+from workloads.schema import Ints, PrefixBlocks, Provenance, Trace, total
 from workloads.transform import mean_rate
 
 DEFINITIONS = {
@@ -86,8 +86,10 @@ def _inter_arrival_cv(trace: Trace) -> float | None:
 
 def _token_stats(tokens: Ints) -> TokenStats:
     p50, p90, p99 = (float(value) for value in np.percentile(tokens, (50, 90, 99)))
-    low, high, total = int(tokens.min()), int(tokens.max()), int(tokens.sum())
-    return TokenStats(p50, p90, p99, total / len(tokens), low, high, total)
+    whole = total(tokens)
+    return TokenStats(
+        p50, p90, p99, whole / len(tokens), int(tokens.min()), int(tokens.max()), whole
+    )
 
 
 def _prefix_stats(prefix: PrefixBlocks) -> PrefixStats:

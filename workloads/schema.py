@@ -9,6 +9,12 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
+def total(column: Ints) -> int:
+    """The sum as a Python integer: 64 bits hold any one length, but not the sum of many."""
+    high, low = column >> 32, column & 0xFFFFFFFF
+    return (int(high.sum()) << 32) + int(low.sum())
+
+
 def freeze(*columns: Floats | Ints) -> None:
     """Make the arrays read-only: runs share a trace, so none of them may alter it."""
     for column in columns:

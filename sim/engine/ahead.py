@@ -53,7 +53,8 @@ def serve_ahead(
         if flight is None:
             if arrivals.next_as == NEVER:
                 break
-            done = yield Sleep(min(arrivals.next_as, until))
+            until = min(arrivals.next_as, until)
+            done = yield Sleep(until if horizon_as is None else min(until, horizon_as))
             now = done.now_as
             arrivals.receive(now, scheduler, recorder)
             continue
@@ -75,7 +76,7 @@ def serve_ahead(
             if finished:
                 arrivals.answered(now, finished)
                 arrivals.receive(now, scheduler, recorder)
-    recorder.ended(now, scheduler)
+    recorder.ended(scheduler)
 
 
 def _take_off(scheduler: Scheduler, plan: StepPlan, steps: int) -> Flight:

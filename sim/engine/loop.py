@@ -47,7 +47,8 @@ def serve(
         if plan is None:
             if arrivals.next_as == NEVER:
                 break
-            done = yield Sleep(min(arrivals.next_as, until))
+            until = min(arrivals.next_as, until)
+            done = yield Sleep(until if horizon_as is None else min(until, horizon_as))
             now = done.now_as
             arrivals.receive(now, scheduler, recorder)
             continue
@@ -70,4 +71,4 @@ def serve(
                 arrivals.answered(now, finished)
                 if arrivals.next_as <= now:
                     arrivals.receive(now, scheduler, recorder)
-    recorder.ended(now, scheduler)
+    recorder.ended(scheduler)

@@ -50,6 +50,7 @@ class Log(NamedTuple):
     resume_gaps_s: NDArray[np.float64]
     """Between tokens of one request, where a preemption fell between them."""
     end_s: float
+    """End of the last step; 0 if there was none."""
 
 
 class Recorder:
@@ -79,7 +80,6 @@ class Recorder:
         self._sample_counts = array("q")
         self._preempted_s: dict[int, float] = {}
         self._resume_gaps = array("d")
-        self._end_s = 0.0
         self._now_as, self._now_s = 0, 0.0  # the end of the latest event
 
     def began(self, scheduler: Scheduler) -> None:
@@ -153,9 +153,8 @@ class Recorder:
         queues = (len(scheduler.running), len(scheduler.waiting))
         self._sample_counts.extend(queues + self._manager.tally())
 
-    def ended(self, now_as: int, scheduler: Scheduler) -> None:
+    def ended(self, scheduler: Scheduler) -> None:
         """The run is over; what still waits or runs stays unfinished."""
-        self._end_s = now_as / AS_PER_S
         manager = scheduler.manager
         kept = manager.uses(manager.tally())
         assert kept == (*manager.memory(), manager.cached_bytes()), "a tally of something else"
@@ -202,7 +201,7 @@ class Recorder:
             _columns(("time_s",), self._sample_times)
             | self._uses(_columns((*QUEUES, *self._tally), self._sample_counts)),
             np.asarray(self._resume_gaps),
-            self._end_s,
+            self._now_s,
         )
 
     def _uses(self, columns: dict[str, Column]) -> dict[str, Column]:

@@ -6,16 +6,16 @@ with less overhead. It is computed from the trace's lengths, without a run.
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from sim.memory.ledger import Ledger
-from workloads.schema import Ints, Trace
+from workloads.schema import Ints, Trace, total
 
 BLOCK_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 TABLE_ENTRY_BYTES = 4  # a block's number, int32
 SECTOR_BYTES = 32
 """What a GPU reads at least to look up one table entry (CUDA C++ Best Practices Guide, coalesced
 access). Each layer's kernel does so for each KV head, hence a lower bound of the lookups' cost."""
+LONGEST_IN_64_BITS = 2**20
+"""Longer ones are weighed with Python's integers: sums of their squares may not fit 64 bits."""
 SMALLEST_TILE = 16
 """Tokens in the smallest matrix tile of tensor cores (PTX ISA, mma.m16n8k16). Kernels take blocks
 below it several at a time, or not at all, so none is recommended."""
@@ -54,10 +54,13 @@ def advise_block_size(trace: Trace, ledger: Ledger) -> Advice:
 
 def _weigh(trace: Trace, ledger: Ledger, block_size: int) -> BlockSize:
     # A request decodes with prompt ... prompt + output - 1 tokens of KV, a step each.
-    first, last = trace.prompt_tokens, trace.prompt_tokens + trace.output_tokens - 1
-    steps = int(trace.output_tokens.sum())
-    slots = int((slots_up_to(last, block_size) - slots_up_to(first - 1, block_size)).sum())
-    tokens = int((last * (last + 1) // 2 - (first - 1) * first // 2).sum())
+    first, output = trace.prompt_tokens, trace.output_tokens
+    if max(int(first.max()), int(output.max())) > LONGEST_IN_64_BITS:
+        first, output = first.astype(object), output.astype(object)  # Python's integers: no limit
+    last = first + output - 1
+    steps = total(trace.output_tokens)
+    slots = total(slots_up_to(last, block_size) - slots_up_to(first - 1, block_size))
+    tokens = total(last * (last + 1) // 2 - (first - 1) * first // 2)
     lookups = sum(group.layers * group.heads_per_rank(ledger.tp) for group in ledger.model.groups)
     block_bytes = block_size * ledger.token_bytes
     return BlockSize(
@@ -71,6 +74,6 @@ def _weigh(trace: Trace, ledger: Ledger, block_size: int) -> BlockSize:
 
 def slots_up_to(lengths: Ints, block_size: int) -> Ints:
     """Sum over L = 1 ... length of the slots that L tokens hold in whole blocks."""
-    full, rest = np.divmod(lengths, block_size)
+    full, rest = lengths // block_size, lengths % block_size
     blocks: Ints = block_size * full * (full + 1) // 2 + rest * (full + 1)
     return block_size * blocks

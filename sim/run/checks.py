@@ -36,7 +36,7 @@ def find_unserved(setup: Setup) -> list[Unserved]:
     else:
         reason = f"the whole cache serves {longest:,} tokens, of which the last is never stored"
     trace = setup.trace
-    rows = np.flatnonzero(trace.prompt_tokens + trace.output_tokens > longest).tolist()
+    rows = np.flatnonzero(trace.output_tokens > longest - trace.prompt_tokens).tolist()
     lengths = [(int(trace.prompt_tokens[row]), int(trace.output_tokens[row])) for row in rows]
     return [
         Unserved(row, prompt, output, scheduler.servable(prompt, output), reason)

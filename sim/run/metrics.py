@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from reports.files import MEMORY
 from sim.engine.record import FINISHED, REFUSED, STATUSES, TRUNCATED, UNFINISHED, Column, Log
+from workloads.schema import total
 
 Floats = NDArray[np.float64]
 
@@ -66,7 +67,7 @@ def _counts(log: Log) -> list[Metric]:
         Metric(STATUSES[s], STATUSES[s].capitalize(), "", text, int(by_status[s]))
         for s, text in meaning.items()
     ]
-    cut = int((asked - got)[status == TRUNCATED].sum())
+    cut = total((asked - got)[status == TRUNCATED])
     rows.append(
         Metric(
             "truncated_tokens", "Truncated tokens", "tokens", "asked − generated, truncated", cut
@@ -77,8 +78,7 @@ def _counts(log: Log) -> list[Metric]:
 
 def _throughput(log: Log) -> list[Metric]:
     requests, steps = log.requests, log.steps
-    start = float(requests["arrival_s"][0]) if len(requests["arrival_s"]) else 0.0
-    makespan = log.end_s - start
+    makespan = log.end_s - _first_arrival(log)
     done = np.isin(requests["status"], (FINISHED, TRUNCATED))
     generated = int(requests["generated_tokens"].sum())
     prompts = int(requests["prompt_tokens"][done].sum())
@@ -88,7 +88,13 @@ def _throughput(log: Log) -> list[Metric]:
         return amount / makespan if makespan > 0 else None
 
     return [
-        Metric("makespan_s", "Makespan", "s", "end of the last step − first arrival", makespan),
+        Metric(
+            "makespan_s",
+            "Makespan",
+            "s",
+            "end of the last step − first arrival",
+            makespan if makespan > 0 else None,
+        ),
         Metric(
             "request_throughput",
             "Served",
@@ -114,6 +120,18 @@ def _throughput(log: Log) -> list[Metric]:
             100 * busy / makespan if makespan > 0 else None,
         ),
     ]
+
+
+def _first_arrival(log: Log) -> float:
+    """In a closed loop it isn't the trace's, and rows that were never asked have none."""
+    asked = log.requests["arrival_s"]
+    return float(np.nanmin(asked)) if len(asked) and not np.isnan(asked).all() else 0.0
+
+
+def _while_running(log: Log) -> NDArray[np.bool_]:
+    """The samples from the first arrival to the end of the last step, as the makespan."""
+    time = log.timeline["time_s"]
+    return (time >= _first_arrival(log)) & (time <= log.end_s)
 
 
 def request_latencies(requests: dict[str, Column]) -> dict[str, Floats]:
@@ -186,9 +204,9 @@ def _percentile(ranked: Floats, upto: NDArray[np.int64], q: int) -> float:
 
 def _batch(log: Log) -> list[Metric]:
     s, t = log.steps, log.timeline
-    requests = log.requests
+    requests, sampled_in = log.requests, _while_running(log)
     decode_tokens = int((s["decodes"] * s["steps"]).sum())
-    sampled = "mean of samples at a fixed interval"
+    sampled = "mean of samples at a fixed interval, within the makespan"
     rows = [
         Metric("steps", "Steps", "", "engine steps", int(s["steps"].sum())),
         Metric(
@@ -233,7 +251,11 @@ def _batch(log: Log) -> list[Metric]:
     for name in ("running", "waiting"):
         rows += [
             Metric(
-                f"{name}_mean", f"{name.capitalize()} mean", "requests", sampled, _mean(t[name])
+                f"{name}_mean",
+                f"{name.capitalize()} mean",
+                "requests",
+                sampled,
+                _mean(t[name][sampled_in]),
             ),
             Metric(
                 f"{name}_peak",
@@ -270,8 +292,8 @@ def _prefix(log: Log) -> list[Metric]:
             "KV cached mean",
             "bytes",
             "free, but with contents that a later request might find; "
-            "mean of samples at a fixed interval",
-            _mean(t["cached_bytes"]),
+            "mean of samples at a fixed interval, within the makespan",
+            _mean(t["cached_bytes"][_while_running(log)]),
         ),
     ]
 

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from inspect import signature
-from math import floor, log10
 from typing import TYPE_CHECKING, Literal, ParamSpec
 
 from sim.cost.base import StepCost
@@ -20,13 +19,14 @@ from sim.hardware import Device, find_device
 from sim.memory.ledger import Ledger, kv_budget
 from sim.model.geometry import Model
 from sim.model.presets import find_model
-from sim.plan import AS_PER_S, StepPlan
+from sim.plan import AS_PER_S
 from sim.policy.manager import Pool
 from sim.policy.registry import parse_policy
 from sim.policy.spec import Policy
 from sim.run.driver import run_simulated
 from sim.run.engine_presets import DEFAULT, Engine, find_engine
 from sim.run.metrics import Metric, compute_metrics
+from sim.run.sampling import sample_interval
 from sim.run.session_metrics import session_metrics
 from workloads.errors import InputError
 from workloads.schema import Trace
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
     from sim.cost.steps.table import CostTable
 
-SAMPLES_A_TRACE = 2000
 LONGEST_S = 9_000_000_000
 """Arrivals are counted in nanoseconds of 64 bits, which end after 292 years."""
 
@@ -71,7 +70,10 @@ class Setup:
         if self.cost_table is not None:
             from sim.cost.steps.model import Calibrated  # late: few runs have measurements
 
-            return Calibrated(self.cost_table, self.model, self.policy, self.ledger.kv.name)
+            token_bytes = self.policy.manager(self.pool).pool.token_bytes
+            return Calibrated(
+                self.cost_table, self.model, self.policy, self.ledger.kv.name, token_bytes
+            )
         if self.profile is None:
             return Roofline(self.model, self.device, self.tp)
         return KernelTable(
@@ -218,12 +220,14 @@ def prepare(
         profile=kernels,
         cost_table=cost_table,
     )
-    return replace(setup, interval_s=_interval(trace, setup.cost()))
+    return replace(setup, interval_s=sample_interval(setup))
 
 
 def with_policy(setup: Setup, policy: str) -> Setup:
     """The same run under another policy."""
-    return replace(setup, policy=setup.engine.adapt(parse_policy(policy), policy), label=policy)
+    adapted = setup.engine.adapt(parse_policy(policy), policy)
+    changed = replace(setup, policy=adapted, label=policy)
+    return replace(changed, interval_s=sample_interval(changed))
 
 
 def execute(setup: Setup, cost: StepCost | None = None) -> Run:
@@ -282,21 +286,6 @@ def _profile(
             "expected --profile (see: kvtwin list profiles)"
         )
     return profile
-
-
-def _interval(trace: Trace, cost: StepCost) -> float:
-    """A round number (1, 2 or 5 times a power of ten) that gives about 2,000 samples a run.
-
-    A run lasts at least as long as its arrivals, and as its longest output decoding alone.
-    """
-    wanted = 1e-3
-    if len(trace):
-        lone, _, _ = cost.linear(StepPlan(0, 1, 1, 1, 0, 0, 0, (), (), (), ()))
-        decoding = int(trace.output_tokens.max()) * lone / AS_PER_S
-        span = max(float(trace.arrival_s[-1]), decoding)
-        wanted = max(span / SAMPLES_A_TRACE, 1e-3)
-    power = 10.0 ** floor(log10(wanted))
-    return next(m * power for m in (1, 2, 5, 10) if m * power >= wanted)
 
 
 def _frame(columns: Mapping[str, Column]) -> "pd.DataFrame":

@@ -84,7 +84,7 @@ def plan(
 
 
 def cost(**changes: object) -> Calibrated:
-    return Calibrated(table(**changes), MODEL, PAGING, "auto")  # type: ignore[arg-type]
+    return Calibrated(table(**changes), MODEL, PAGING, "auto", TOKEN)  # type: ignore[arg-type]
 
 
 def seconds(plan: StepPlan) -> float:
@@ -139,9 +139,9 @@ def test_windows_read_no_more_than_they_keep() -> None:
 
 def test_other_models_and_policies_are_refused() -> None:
     with pytest.raises(InputError, match="measured with llama-small, not with llama-3-8b"):
-        Calibrated(table(), find_model("llama-3-8b"), PAGING, "auto")
+        Calibrated(table(), find_model("llama-3-8b"), PAGING, "auto", TOKEN)
     with pytest.raises(InputError, match="has no such policy with auto KV, only preallocation"):
-        Calibrated(table(policy="preallocation"), MODEL, PAGING, "auto")
+        Calibrated(table(policy="preallocation"), MODEL, PAGING, "auto", TOKEN)
 
 
 def test_files_are_checked(tmp_path: Path) -> None:

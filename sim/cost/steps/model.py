@@ -36,13 +36,25 @@ class Calibrated:
 
     name = "calibrated"
 
-    def __init__(self, table: CostTable, model: Model, policy: Policy, kv_dtype: str) -> None:
-        """Raises InputError where the table is of another model or lacks the policy."""
+    def __init__(
+        self, table: CostTable, model: Model, policy: Policy, kv_dtype: str, token_bytes: int
+    ) -> None:
+        """`token_bytes`: of one token, as the policy stores it.
+
+        Raises InputError where the table is of another model, lacks the policy, or was measured
+        with tokens of another size.
+        """
         key = table.model
         if (key.parameters, key.dtype_bytes) != (model.parameters, model.dtype_bytes):
             raise InputError(f"the cost table was measured with {key.name}, not with {model.name}")
         self._table = table
         self._section = _section(table, policy, kv_dtype)
+        if self._section.token_bytes != token_bytes:
+            raise InputError(
+                f"the cost table's token_bytes of {self._section.policy} is "
+                f"{self._section.token_bytes:,}, but a token of {model.name} takes "
+                f"{token_bytes:,} B; expected a table measured with it"
+            )
         self._most_tokens = table.dense.knots[-1]
         self._most_batch = self._section.decode[-1].batch
         self._steps = self._outside = 0
@@ -100,6 +112,14 @@ class Calibrated:
                 left = segment.until_bytes - plan.read_bytes
                 valid = min(valid, -(-left // plan.read_growth_bytes))
         self._outside += outside
+        if first <= 0:
+            raise InputError(
+                f"the cost table predicts {first / AS_PER_S:g} s for a step of {tokens} tokens "
+                f"that reads {plan.read_bytes:,} B of KV: its times fall too steeply; expected "
+                "one measured anew"
+            )
+        if growth < 0:  # as far as the line stays above 0
+            valid = min(valid, (first - 1) // -growth + 1)
         return first, growth, valid
 
     # -- parts of a step, in attoseconds -----------------------------------------------------

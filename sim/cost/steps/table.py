@@ -23,9 +23,12 @@ from workloads.errors import InputError
 
 SCHEMA_VERSION = 1
 
-Seconds = Annotated[float, Field(allow_inf_nan=False)]
-Duration = Annotated[float, Field(allow_inf_nan=False, gt=0)]
-Knots = Annotated[tuple[int, ...], Field(min_length=1)]
+LONGEST_STEP_S = 1e6
+Seconds = Annotated[float, Field(ge=-LONGEST_STEP_S, le=LONGEST_STEP_S)]
+Duration = Annotated[float, Field(gt=0, le=LONGEST_STEP_S)]
+Count = Annotated[int, Field(ge=1)]
+Knots = Annotated[tuple[Count, ...], Field(min_length=1)]
+FromZero = Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)]
 
 
 class _Part(BaseModel):
@@ -43,7 +46,7 @@ def _check(knots: tuple[int, ...], seconds: tuple[float, ...]) -> None:
 class Line(_Part):
     """Times over one axis; knots ascend."""
 
-    knots: Knots
+    knots: FromZero
     seconds: tuple[Seconds, ...]
 
     @model_validator(mode="after")
@@ -55,7 +58,7 @@ class Line(_Part):
 class DecodeLine(_Part):
     """Steps of one batch size, by context."""
 
-    batch: int
+    batch: Count
     context: Knots
     seconds: tuple[Duration, ...]
 
@@ -68,8 +71,8 @@ class DecodeLine(_Part):
 class PrefillLine(_Part):
     """Steps of one chunk length, by tokens before it."""
 
-    tokens: int
-    past: Knots
+    tokens: Count
+    past: FromZero
     seconds: tuple[Duration, ...]
 
     @model_validator(mode="after")
@@ -83,10 +86,20 @@ class Section(_Part):
 
     policy: str
     kv_dtype: str
-    token_bytes: int
-    kept_tokens: int | None
-    decode: tuple[DecodeLine, ...]
-    prefill: tuple[PrefillLine, ...]
+    token_bytes: Count
+    kept_tokens: Count | None
+    decode: Annotated[tuple[DecodeLine, ...], Field(min_length=1)]
+    prefill: Annotated[tuple[PrefillLine, ...], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _ascends(self) -> Self:
+        for name, sizes in (
+            ("decode: batch", [line.batch for line in self.decode]),
+            ("prefill: tokens", [line.tokens for line in self.prefill]),
+        ):
+            if any(low >= high for low, high in pairwise(sizes)):
+                raise ValueError(f"{name}: expected ascending lines, each size once")
+        return self
 
 
 class Hardware(_Part):
@@ -94,10 +107,10 @@ class Hardware(_Part):
 
     kind: Literal["cpu", "cuda"]
     name: str
-    threads: int
-    memory_bytes: int
-    copy_bytes_per_s: int  # read and written
-    matmul_flops_per_s: int
+    threads: Count
+    memory_bytes: Count
+    copy_bytes_per_s: Count  # read and written
+    matmul_flops_per_s: Count
     clock: str  # what times are: wall time, or CPU time of the computing thread
 
 
@@ -105,8 +118,8 @@ class ModelKey(_Part):
     """The model that was timed."""
 
     name: str
-    parameters: int
-    dtype_bytes: int
+    parameters: Count
+    dtype_bytes: Count
 
 
 class CostTable(_Part):
@@ -119,7 +132,7 @@ class CostTable(_Part):
     hardware: Hardware
     model: ModelKey
     method: str
-    elapsed_s: Seconds
+    elapsed_s: Annotated[float, Field(allow_inf_nan=False, ge=0)]
     dense: Line
     sampling: Line
     sections: Annotated[tuple[Section, ...], Field(min_length=1)]
@@ -128,6 +141,14 @@ class CostTable(_Part):
     def _takes_time(self) -> Self:
         if min(self.dense.seconds) <= 0:
             raise ValueError("dense: expected seconds above 0")
+        return self
+
+    @model_validator(mode="after")
+    def _says_each_once(self) -> Self:
+        named = [(section.policy, section.kv_dtype) for section in self.sections]
+        for policy, kv_dtype in named:
+            if named.count((policy, kv_dtype)) > 1:
+                raise ValueError(f"sections: {policy} ({kv_dtype}) is there twice")
         return self
 
     def device(self) -> Device:

@@ -1,0 +1,38 @@
+"""How often a run is sampled, so that short and long ones have about as many samples."""
+
+from math import floor, log10
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sim.engine.scheduler import Scheduler
+from sim.plan import AS_PER_S, StepPlan
+
+if TYPE_CHECKING:
+    from sim.run.simulation import Setup
+
+SAMPLES_A_RUN = 2000
+SHORTEST_S = 1e-3
+
+
+def sample_interval(setup: "Setup") -> float:
+    """A round number of seconds (1, 2 or 5 times a power of ten) for about 2,000 samples.
+
+    A run lasts at least until its last arrival, and as long as its longest output takes alone, but
+    not beyond the horizon. Only what will be served counts: neither requests that are refused nor
+    tokens that are cut make a run longer. Raises InputError where the policy can't hold a token.
+    """
+    longest = Scheduler(setup.policy.manager(setup.pool), setup.limits).longest_total
+    trace = setup.trace
+    room = longest - trace.prompt_tokens
+    served = room > 0
+    wanted = SHORTEST_S
+    if served.any():
+        lone, _, _ = setup.cost().linear(StepPlan(0, 1, 1, 1, 0, 0, 0, (), (), (), ()))
+        output = int(np.minimum(trace.output_tokens, room)[served].max())
+        span = max(float(trace.arrival_s[served].max()), output * lone / AS_PER_S)
+        if setup.horizon_s is not None:
+            span = min(span, setup.horizon_s)
+        wanted = max(span / SAMPLES_A_RUN, SHORTEST_S)
+    power = 10.0 ** floor(log10(wanted))
+    return next(m * power for m in (1, 2, 5, 10) if m * power >= wanted)
