@@ -76,7 +76,7 @@ def serve_ahead(
             if finished:
                 arrivals.answered(now, finished)
                 arrivals.receive(now, scheduler, recorder)
-    recorder.ended(scheduler)
+    recorder.ended(scheduler, _awaiting(scheduler, flight) if flight else ())
 
 
 def _take_off(scheduler: Scheduler, plan: StepPlan, steps: int) -> Flight:
@@ -91,6 +91,14 @@ def _take_off(scheduler: Scheduler, plan: StepPlan, steps: int) -> Flight:
         longest_context=plan.longest_context + before,
     )
     return Flight(last, *scheduler.complete(plan))
+
+
+def _awaiting(scheduler: Scheduler, flight: Flight) -> set[int]:
+    """Requests that the step in flight would give a token."""
+    tick = scheduler.manager.tick
+    decoding = {i for i, seq in scheduler.running.items() if 0 <= seq.joined_tick < tick}
+    prefilled = {chunk.request for chunk in flight.plan.chunks if chunk.last}
+    return decoding | prefilled | {seq.index for seq in flight.finished}
 
 
 def _continues(plan: StepPlan, following: StepPlan) -> bool:

@@ -1,6 +1,7 @@
 """What happened, as columns: one row a request, one row an event, one row a sample."""
 
 from array import array
+from collections.abc import Container
 from math import nan
 from struct import Struct
 from typing import NamedTuple
@@ -153,15 +154,18 @@ class Recorder:
         queues = (len(scheduler.running), len(scheduler.waiting))
         self._sample_counts.extend(queues + self._manager.tally())
 
-    def ended(self, scheduler: Scheduler) -> None:
-        """The run is over; what still waits or runs stays unfinished."""
+    def ended(self, scheduler: Scheduler, undelivered: Container[int] = ()) -> None:
+        """The run is over; what still waits or runs stays unfinished.
+
+        `undelivered` requests were planned one token more than has been computed.
+        """
         manager = scheduler.manager
         kept = manager.uses(manager.tally())
         assert kept == (*manager.memory(), manager.cached_bytes()), "a tally of something else"
         tick = scheduler.manager.tick
         for seq in scheduler.inside():
             decoded = tick - seq.joined_tick if seq.joined_tick >= 0 else 0
-            self._left(seq, seq.generated + decoded)
+            self._left(seq, seq.generated + decoded - (seq.index in undelivered))
 
     def _left(self, seq: Sequence, generated: int) -> None:
         index = seq.index

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from sim.engine.record import Column, Log
 from sim.run.metrics import Metric
-from workloads.schema import Ints, Trace, Turns
+from workloads.schema import Ints, Trace, Turns, total
 
 TURNS = (
     ("first", 0, 1),
@@ -44,7 +44,8 @@ def _tasks(requests: dict[str, Column], turns: Turns, end_s: float) -> list[Metr
     np.maximum.at(ended, turns.session, np.nan_to_num(answered, nan=-np.inf))
     times = (ended - begun)[whole]
     active = _active_s(turns.session, asked, np.where(np.isnan(answered), end_s, answered))
-    open_s = float((np.where(whole, ended, end_s) - begun)[np.isfinite(begun)].sum())
+    # refused requests may be asked after the last step
+    open_s = float(np.maximum(np.where(whole, ended, end_s) - begun, 0)[np.isfinite(begun)].sum())
     rows = [
         Metric("sessions", "Sessions", "", "conversations of the trace", sessions),
         Metric(
@@ -90,7 +91,7 @@ def _active_s(session: Ints, asked: Column, left: Column) -> float:
     """Seconds in which a session has a request in the engine, summed over sessions."""
     known = ~np.isnan(asked)
     order = np.lexsort((asked[known], session[known]))
-    total, upto, current = 0.0, 0.0, -1
+    active, upto, current = 0.0, 0.0, -1
     for one, start, end in zip(
         session[known][order].tolist(),
         asked[known][order].tolist(),
@@ -99,9 +100,9 @@ def _active_s(session: Ints, asked: Column, left: Column) -> float:
     ):
         if one != current:
             current, upto = one, start
-        total += max(0.0, end - max(start, upto))
+        active += max(0.0, end - max(start, upto))
         upto = max(upto, end)
-    return total
+    return active
 
 
 def _by_turn(requests: dict[str, Column], turns: Turns) -> list[Metric]:
@@ -122,7 +123,7 @@ def _by_turn(requests: dict[str, Column], turns: Turns) -> list[Metric]:
                 float(np.percentile(known, 50)) if len(known) else None,
             )
         )
-        asked = int(requests["prompt_tokens"][mine].sum())
+        asked = total(requests["prompt_tokens"][mine])
         rows.append(
             Metric(
                 f"cached_share_turn_{name}",

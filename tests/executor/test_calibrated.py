@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -142,6 +143,78 @@ def test_other_models_and_policies_are_refused() -> None:
         Calibrated(table(), find_model("llama-3-8b"), PAGING, "auto", TOKEN)
     with pytest.raises(InputError, match="has no such policy with auto KV, only preallocation"):
         Calibrated(table(policy="preallocation"), MODEL, PAGING, "auto", TOKEN)
+
+
+def test_a_table_of_another_token_size_is_refused() -> None:
+    """Reads are bytes: with tokens of 17 B for 4,096 every context would be 240 times as long."""
+    content = json.loads(table().model_dump_json())
+    content["sections"][0]["token_bytes"] = 17
+    other = CostTable.model_validate(content)
+    with pytest.raises(InputError, match="token_bytes of paging:block_size=16 is 17, but a token "):
+        Calibrated(other, MODEL, PAGING, "auto", TOKEN)
+
+
+def changed(content: Any, place: str, value: object) -> Any:
+    """The content with one place, such as `sections.0.decode.1.batch`, changed."""
+    *path, last = [int(word) if word.isdigit() else word for word in place.split(".")]
+    part = content
+    for step in path:
+        part = part[step]
+    part[last] = value
+    return content
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "message"),
+    [
+        ("sections.0.token_bytes", 0, "sections.0.token_bytes: .*greater than or equal to 1"),
+        ("sections.0.kept_tokens", -3, "sections.0.kept_tokens: .*greater than or equal to 1"),
+        ("sections.0.decode.1.batch", 1, "decode: batch: expected ascending lines, each size once"),
+        ("sections.0.decode.0.batch", 0, "decode.0.batch: .*greater than or equal to 1"),
+        ("sections.0.decode.0.batch", -1, "decode.0.batch: .*greater than or equal to 1"),
+        ("sections.0.decode.2.batch", 3, "decode: batch: expected ascending lines"),
+        ("sections.0.decode.0.context.0", -2, "context.0: .*greater than or equal to 1"),
+        ("sections.0.prefill.2.tokens", 64, "prefill: tokens: expected ascending lines"),
+        ("sections.0.prefill.0.past.0", -1, "past.0: .*greater than or equal to 0"),
+        ("sections.0.decode", [], "sections.0.decode: .*at least 1 item"),
+        ("sections.0.prefill", [], "sections.0.prefill: .*at least 1 item"),
+        ("sections.0.decode.0.seconds.1", 1e300, "seconds.1: .*less than or equal to 1000000"),
+        ("dense.seconds.0", float("nan"), "dense.seconds.0: "),
+        ("hardware.copy_bytes_per_s", 0, "copy_bytes_per_s: .*greater than or equal to 1"),
+        ("hardware.matmul_flops_per_s", -5, "matmul_flops_per_s: .*greater than or equal to 1"),
+    ],
+)
+def test_sizes_of_a_file_are_checked(
+    tmp_path: Path, place: str, value: object, message: str
+) -> None:
+    file = tmp_path / "cost.json"
+    file.write_text(json.dumps(changed(json.loads(table().model_dump_json()), place, value)))
+    with pytest.raises(InputError, match=message):
+        read_table(file)
+
+
+def test_a_section_is_there_once(tmp_path: Path) -> None:
+    content = json.loads(table().model_dump_json())
+    content["sections"] *= 2
+    file = tmp_path / "cost.json"
+    file.write_text(json.dumps(content))
+    with pytest.raises(InputError, match=r"paging:block_size=16 \(auto\) is there twice"):
+        read_table(file)
+
+
+def test_a_step_takes_time() -> None:
+    """Steps of 1 request measured at 2 ms for 2 tokens and at 1 ms for 100 go down by 10.2 us a
+    token: 0 is reached with 198 tokens, and there is no such step."""
+    content = json.loads(table().model_dump_json())
+    line = {"batch": 1, "context": [2, 100], "seconds": [2e-3, 1e-3]}
+    content["sections"][0]["decode"] = [line]
+    model = Calibrated(CostTable.model_validate(content), MODEL, PAGING, "auto", TOKEN)
+    first, growth, valid = model.linear(plan(1, 150, 300))
+    assert first > 0 > growth
+    assert first + (valid - 1) * growth > 0
+    assert 150 + valid <= 198 + 1
+    with pytest.raises(InputError, match="its times fall too steeply"):
+        model.linear(plan(1, 250))
 
 
 def test_files_are_checked(tmp_path: Path) -> None:
