@@ -1,6 +1,7 @@
 """What every reader produces and every simulation consumes: a trace as columns."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +10,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-def total(column: Ints) -> int:
+def total(column: NDArray[Any]) -> int:
     """The sum as a Python integer: 64 bits hold any one length, but not the sum of many."""
     high, low = column >> 32, column & 0xFFFFFFFF
     return (int(high.sum()) << 32) + int(low.sum())
