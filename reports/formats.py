@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from reports.language import current, tr
+
 GIB = 2**30
 
 LONG_MS = 10_000
@@ -68,11 +70,27 @@ def rate(value: float, unit: str) -> str:
     )
 
 
-def listed(words: list[str]) -> str:
+def rate_per_s(value: float) -> str:
+    """Requests/s as sentences have them, three figures: 1.01, 0.5, 12."""
+    return f"{value:,.3g}"
+
+
+def duration(seconds: float) -> str:
+    """A time in the unit that suits it, three figures: 12.5 ms, 98.1 s, 8.5 min, 3.05 h."""
+    for below, unit, scale in ((1, "ms", 1e-3), (300, "s", 1), (7200, "min", 60)):
+        if seconds < below:
+            return f"{seconds / scale:.3g} {unit}"
+    hours = seconds / 3600
+    return f"{hours:.3g} h" if hours < 1000 else f"{hours:,.0f} h"
+
+
+def listed(words: Sequence[str]) -> str:
     """`a`, `a and b`, `a, b and c`."""
-    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
+    last = tr(" and ")
+    return last.join(filter(None, [tr(", ").join(words[:-1]), *words[-1:]]))
 
 
 def counted(count: int, noun: str) -> str:
     """`1 request`, `1,024 requests`."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+    plural = "s" if count != 1 and current() == "en" else ""
+    return f"{count:,} {tr(noun)}{plural}"

@@ -26,6 +26,7 @@ REQUESTS = (
     "prompt_tokens",
     "output_tokens",
     "status",
+    "first_scheduled_s",
     "first_token_s",
     "finish_s",
     "generated_tokens",

@@ -46,6 +46,7 @@ class Constant(Part):
 class Cost(Part):
     name: str
     constants: tuple[Constant, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 class TraceInfo(Part):
@@ -61,6 +62,7 @@ class TraceInfo(Part):
 
 class Device(Part):
     name: str
+    count: int = 1
     memory_bytes: int
     bandwidth_bytes_per_s: Number
     flops_per_s: Number
@@ -70,6 +72,7 @@ class ModelInfo(Part):
     name: str
     parameters: int | None = None
     layers: int | None = None
+    kv_formula: str | None = None
 
 
 class PolicyInfo(Part):

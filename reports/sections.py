@@ -6,10 +6,9 @@ Runs of one simulation share most of it, so equal parts are shown once, with the
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from reports.formats import counted, gib, listed, number, power, rate
 from reports.load import Run
+from reports.ranking import one_trace
 from reports.run_json import LedgerLine, Metric
 
 SHOWN_REFUSED = 10
@@ -157,16 +156,6 @@ def _arrivals(run: Run) -> list[str]:
     arrival = run.requests["arrival_s"]
     span_s = float(arrival[-1] - arrival[0]) if len(arrival) else 0.0
     return [f"{len(arrival) / span_s:,.4g} requests/s"] if span_s > 0 else []
-
-
-def one_trace(runs: Sequence[Run]) -> bool:
-    """Whether all runs replay the same requests at the same times, whatever the trace is called."""
-    first = runs[0].requests
-    return all(
-        len(run.requests[name]) == len(first[name]) and np.allclose(run.requests[name], first[name])
-        for run in runs[1:]
-        for name in ("arrival_s", "prompt_tokens", "output_tokens")
-    )
 
 
 def title(runs: Sequence[Run]) -> str:

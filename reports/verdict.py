@@ -1,31 +1,34 @@
-"""Which policy fits best and what is wasted, in sentences made from the numbers alone.
+"""The first words of a page: does it keep up, which policy serves best, what is wasted and why.
 
-Best fit: most requests finished in full; among equals the lowest mean end-to-end latency. A policy
-that changes the model's answers (its stated limitation) comes after all that don't, with a word on
-how it would have done.
+Sentences are made from the numbers alone. A policy that changes the model's answers is named apart
+from all that don't.
 """
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from reports.formats import counted, gib, listed, number
+from reports import agreement, sweep
+from reports.cuts import cut_sentences, served_whole_by_memory
+from reports.formats import counted, duration, gib, listed, rate_per_s
+from reports.language import tr
 from reports.load import Run
-from reports.sections import one_trace
+from reports.ranking import CLOSE, cost_models, limitation, ranked, simplicity, tied, unlike
+from reports.service import Service, service
 from reports.theme import USES, WASTE
 
-CLOSE = 0.01
-"""Mean latencies that differ by less are not worth a choice."""
-
 RULE = (
-    "Best fit: most requests finished in full, then the lowest mean end-to-end latency, among the "
-    "policies that keep the model's answers as they are. "
+    "Best: most requests finished in full, then keeping up with the load, then the lowest mean "
+    "end-to-end latency, among the policies that keep the model's answers as they are; what "
+    "differs by less than 1 % is a tie, and the simplest is named. "
+    "Falling behind: more than 2 % of all requests (and more than 4) wait to be started. "
+    "Offered: requests ÷ the span of their arrivals. "
     "Waste: memory that holds no token and that no other request can have "
     "(reserved, internal, external)."
 )
 
 
 class Verdict(NamedTuple):
-    """`tone` is ok, mixed (some requests were not served whole) or failed (none was)."""
+    """`tone` is ok, mixed (something to look at) or failed (doesn't bear the load)."""
 
     tone: str
     status: str
@@ -36,170 +39,285 @@ class Verdict(NamedTuple):
 
 def verdict(runs: Sequence[Run]) -> Verdict:
     """The report's first words."""
-    if all(_requests(run) == 0 for run in runs):
-        return Verdict(
-            "failed",
-            "nothing to serve",
-            "The trace holds no requests, so there is nothing to compare.",
-            (),
-            None,
-        )
-    if unlike := _unlike(runs):
-        outcomes = tuple(f"{run.label}: {_outcome(run)}." for run in runs)
-        return Verdict("mixed", f"different {unlike}", UNLIKE[unlike], outcomes, None)
-    best = min(runs, key=_rank)
-    if not any(_served(run) for run in runs):
+    if all(len(run.requests["status"]) == 0 for run in runs):
+        text = tr("The trace holds no requests, so there is nothing to compare.")
+        return Verdict("failed", tr("nothing to serve"), text, (), None)
+    if pairs := agreement.pairs(runs):
+        said = agreement.sentence(agreement.errors(pairs))
+        return Verdict("ok", tr("predicted against measured"), said, (), None)
+    if found := unlike(runs):
+        return _unlike(runs, found)
+    if swept := sweep.find_sweep(runs):
+        return _swept(swept)
+    exact = [run for run in runs if limitation(run) is None and _served(run)]
+    judged = exact or [run for run in runs if _served(run)]
+    if not judged:
         return _none_served(runs)
-    tone, status = "mixed", "not every request is served in full"
-    if _finished(best) == _requests(best):
-        tone, status = "ok", "every request is served in full"
-    elif len(runs) > 1 and all(_finished(run) < _requests(run) for run in runs):
-        status = "no policy serves every request in full"
-    if len(runs) == 1:
-        return Verdict(tone, status, f"{best.label}: {_outcome(best)}.", _waste(runs, best), None)
-    details = (
-        _why_best(runs, best),
-        *_quicker_but_lossy(runs, best),
-        *_unknown_limitations(runs),
-        *_waste(runs, best),
+    ties = tied(judged)
+    best = ties[0]
+    headline = (
+        _alone(best) if len(judged) == 1 else _against(judged, best, [run.label for run in ties])
     )
-    return Verdict(tone, status, f"{best.label} fits best.", details, best.label)
-
-
-UNLIKE = {
-    "traces": "These runs replay different traces, so no winner is named.",
-    "models": "These runs serve different models, so no winner is named.",
-}
-"""What makes counts and times no measure of a policy."""
+    details = (
+        *_load(best, alone=len(judged) == 1),
+        *_latencies(judged, best),
+        *_ties(ties),
+        *cut_sentences(runs),
+        *_apart(runs, judged),
+        *_unknown_limitations(runs),
+        *_waste(judged, best),
+    )
+    named = best.label if len(judged) > 1 else None
+    return Verdict(*_tone(best), headline, details, named)
 
 
 def comparable(runs: Sequence[Run]) -> bool:
     """Whether the runs' numbers can be held against each other."""
-    return _unlike(runs) is None
+    return unlike(runs) is None and sweep.find_sweep(runs) is None and not agreement.pairs(runs)
 
 
-def _unlike(runs: Sequence[Run]) -> str | None:
-    if not one_trace(runs):
-        return "traces"
-    return "models" if len({run.info.model.name for run in runs}) > 1 else None
-
-
-def _rank(run: Run) -> tuple[bool, int, float]:
-    """Smaller is better; an exact policy that serves nothing is no recommendation."""
-    exact = run.info.policy.limitation is None
-    return not (exact and _served(run)), *_merit(run)
-
-
-def _merit(run: Run) -> tuple[int, float]:
-    """Smaller is better."""
-    latency = run.value("e2el_ms_mean")
-    return -_finished(run), float("inf") if latency is None else latency
-
-
-def _requests(run: Run) -> int:
-    return len(run.requests["status"])
-
-
-def _finished(run: Run) -> int:
-    return run.count("finished")
+def _tone(run: Run) -> tuple[str, str]:
+    found = service(run)
+    if not found.keeps_up:
+        return "failed", tr("falls behind the load")
+    if run.count("unfinished"):
+        return "mixed", tr("stopped before the end")
+    if not served_whole_by_memory(run):
+        return "mixed", tr("not every request is served in full")
+    if found.behind_from_s is not None:
+        return "mixed", tr("falls behind for a while")
+    return "ok", tr("keeps up with the load") if found.offered else tr("every request is served")
 
 
 def _served(run: Run) -> int:
-    return _finished(run) + run.count("truncated")
+    return run.count("finished") + run.count("truncated")
 
 
-def _none_served(runs: Sequence[Run]) -> Verdict:
-    run = runs[0]
-    total = counted(_requests(run), "request")
-    if any(other.count("unfinished") for other in runs):
-        text = f"None of {total} was served before the run ended."
-        return Verdict("failed", "no request served", text, (), None)
-    budgets = {gib(run.info.pool.capacity_bytes) for run in runs}
-    longest = {f"{run.info.pool.max_len:,}" for run in runs}
-    whose = "the policy's" if len(runs) == 1 else "any policy's"
-    text = (
-        f"Every one of {total} was refused: even the shortest prompt, of "
-        f"{counted(int(run.requests['prompt_tokens'].min()), 'token')}, leaves no room for an "
-        f"answer within {whose} own options, the KV budget of {' or '.join(sorted(budgets))} and "
-        f"the longest context of {' or '.join(sorted(longest))} tokens."
+def _rates(found: Service) -> str:
+    if found.offered is None or found.served is None:
+        return ""
+    return tr(
+        "{offered} requests/s offered, {served} served",
+        offered=rate_per_s(found.offered),
+        served=rate_per_s(found.served),
     )
-    return Verdict("failed", "all requests refused", text, (), None)
 
 
-def _outcome(run: Run) -> str:
-    text = f"{_finished(run):,} of {counted(_requests(run), 'request')} finish in full"
-    others = [
-        f"{run.count(status):,} {words}"
-        for status, words in (
-            ("truncated", "cut short"),
-            ("refused", "refused"),
-            ("unfinished", "unfinished"),
+def _alone(run: Run) -> str:
+    found = service(run)
+    if found.offered is None:
+        return tr(
+            "{requests} that arrive at once take {time} with {label}: {served} requests/s.",
+            requests=counted(len(run.requests["status"]), "request"),
+            time=duration(run.value("makespan_s") or 0.0),
+            label=run.label,
+            served=rate_per_s(found.served or 0.0),
         )
-        if run.count(status)
-    ]
-    return f"{text}, {listed(others)}" if others else text
+    return f"{_bears(run)}{tr(': ')}{_rates(found)}{tr('.')}"
 
 
-def _why_best(runs: Sequence[Run], best: Run) -> str:
-    text = f"With it, {_outcome(best)}"
-    mean = best.value("e2el_ms_mean")
-    if mean is None:
-        return text + "."
-    text += f"; a request takes {_seconds(best)} s on average"
-    equals = [run for run in runs if _finished(run) == _finished(best)]
-    slowest = max(equals, key=lambda run: run.value("e2el_ms_mean") or 0.0)
-    if (slowest.value("e2el_ms_mean") or 0.0) > mean * (1 + CLOSE):
-        text += f", against {_seconds(slowest)} s with {slowest.label}"
-    exact = [run for run in equals if run.info.policy.limitation is None and run is not best]
-    close = [run.label for run in exact if _close(run, mean)]
-    return f"{text}. Within {CLOSE * 100:.0f} % of that: {listed(close)}." if close else f"{text}."
-
-
-def _close(run: Run, mean: float) -> bool:
-    own = run.value("e2el_ms_mean")
-    return own is not None and abs(own - mean) <= CLOSE * mean
-
-
-def _seconds(run: Run) -> str:
-    return number((run.value("e2el_ms_mean") or 0.0) / 1000, "s")
-
-
-def _quicker_but_lossy(runs: Sequence[Run], best: Run) -> tuple[str, ...]:
-    rival = min(runs, key=_merit)
-    limitation = rival.info.policy.limitation
-    if rival is best or limitation is None:
-        return ()
-    return (
-        f"{rival.label} would do better still ({_outcome(rival)}, {_seconds(rival)} s on average) "
-        f"but changes the model's answers: {limitation}.",
+def _bears(run: Run) -> str:
+    """Whether the run keeps up, without a full stop."""
+    found = service(run)
+    if found.behind_from_s is None:
+        return tr("{label} keeps up", label=run.label)
+    since = duration(found.behind_from_s)
+    if found.caught_up_s is None:
+        return tr("{label} falls behind from {since}", label=run.label, since=since)
+    return tr(
+        "{label} falls behind from {since} and catches up by {until}",
+        label=run.label,
+        since=since,
+        until=duration(found.caught_up_s),
     )
+
+
+def _against(judged: Sequence[Run], best: Run, ties: list[str]) -> str:
+    """The headline over several policies."""
+    own = service(best)
+    up = [run for run in judged if service(run).keeps_up]
+    behind = [run for run in judged if not service(run).keeps_up]
+    served = rate_per_s(own.served or 0.0)
+    if own.offered is None:
+        return tr(
+            "{label} is done first: {served} requests/s of requests that arrive at once.",
+            label=best.label,
+            served=served,
+        )
+    names = {"label": best.label, "offered": rate_per_s(own.offered)}
+    if not up:
+        return tr(
+            "No policy keeps up with {offered} requests/s: {label} serves most, {served}.",
+            served=served,
+            **names,
+        )
+    if behind and own.keeps_up:
+        worst = min(behind, key=lambda run: service(run).served or 0.0)
+        return tr("{label} keeps up with {offered} requests/s; ", **names) + _worst(worst)
+    if len({run.count("finished") for run in judged}) > 1:
+        fewest = min(judged, key=lambda run: run.count("finished"))
+        return tr(
+            "{label} serves most requests in full: {most}, against {fewest} with {other}.",
+            most=f"{best.count('finished'):,}",
+            fewest=f"{fewest.count('finished'):,}",
+            other=fewest.label,
+            **names,
+        )
+    count = {"count": f"{len(judged):,}"}
+    if len(ties) == len(judged):
+        return tr(
+            "{count} policies keep up with {offered} requests/s, within 1 % of each other: "
+            "{label} is the simplest.",
+            **count,
+            **names,
+        )
+    slowest = ranked(judged)[-1]
+    return tr(
+        "{count} policies keep up with {offered} requests/s: {label} answers soonest, in {mean} on "
+        "average against {longest} with {slowest}.",
+        mean=_mean(best),
+        longest=_mean(slowest),
+        slowest=slowest.label,
+        **count,
+        **names,
+    )
+
+
+def _worst(run: Run) -> str:
+    served = rate_per_s(service(run).served or 0.0)
+    wasted = _wasted(run)
+    if wasted is None:
+        return tr("{label} serves {served}.", label=run.label, served=served)
+    return tr(
+        "{label} serves {served} and wastes {wasted} %.",
+        label=run.label,
+        served=served,
+        wasted=f"{wasted:.3g}",
+    )
+
+
+def _load(run: Run, alone: bool) -> tuple[str, ...]:
+    """How the queue stands, where there is one to speak of."""
+    found = service(run)
+    if found.behind_from_s is None or found.offered is None:
+        return ()
+    if found.caught_up_s is not None:
+        return (
+            tr(
+                "At most {waiting} wait, at {time}.",
+                waiting=counted(found.waiting_peak, "request"),
+                time=duration(found.peak_s),
+            ),
+        )
+    tail = run.value("ttft_ms_p99")
+    state = tr("the queue still grows") if found.grows else tr("the queue grows no more")
+    bears = () if alone else (_bears(run) + tr("."),)
+    return (
+        *bears,
+        tr(
+            "When arrivals end, at {end}, {waiting} wait and {state}; TTFT p99 is {tail}.",
+            end=duration(found.arrivals_end_s),
+            waiting=counted(found.waiting_at_end, "request"),
+            state=state,
+            tail="–" if tail is None else duration(tail / 1000),
+        ),
+    )
+
+
+def _mean(run: Run) -> str:
+    value = run.value("e2el_ms_mean")
+    return "–" if value is None else duration(value / 1000)
+
+
+def _latencies(judged: Sequence[Run], best: Run) -> tuple[str, ...]:
+    if best.value("e2el_ms_mean") is None:
+        return ()
+    slowest = ranked(judged)[-1]
+    if slowest.label in [run.label for run in tied(judged)]:
+        return (tr("A request takes {mean} on average with {label}.", mean=_mean(best),
+                   label=best.label),)  # fmt: skip
+    return (
+        tr(
+            "A request takes {mean} on average with {label}, {longest} with {slowest}.",
+            mean=_mean(best),
+            label=best.label,
+            longest=_mean(slowest),
+            slowest=slowest.label,
+        ),
+    )
+
+
+def _ties(ties: Sequence[Run]) -> tuple[str, ...]:
+    if len(ties) < 2:
+        return ()
+    said = tr(
+        "Within {share} % of it, and so not told apart: {others}.",
+        share=f"{CLOSE * 100:.0f}",
+        others=listed([run.label for run in ties[1:]]),
+    )
+    if len({simplicity(run)[1] for run in ties}) > 1:
+        said += tr(
+            " Block tables and the slower kernels of small blocks are not charged, so a tie goes "
+            "to the usual 16."
+        )
+    return (said,)
+
+
+def _apart(runs: Sequence[Run], judged: Sequence[Run]) -> tuple[str, ...]:
+    """Lossy runs, a sentence each; all are where none is exact."""
+    said = []
+    for run in runs:
+        if (loss := limitation(run)) is None or not _served(run):
+            continue
+        if run in judged:
+            said.append(
+                tr("{label} changes the model's answers: {loss}.", label=run.label, loss=tr(loss))
+            )
+            continue
+        label = tr("{label} ({loss})", label=run.label, loss=tr(loss))
+        said.append(
+            tr("Apart, because it changes the model's answers: ")
+            + _bears(run).replace(run.label, label, 1)
+            + tr(", {mean} on average.", mean=_mean(run))
+        )
+    return tuple(said)
 
 
 def _unknown_limitations(runs: Sequence[Run]) -> tuple[str, ...]:
     """A run folder may not say whether its policy is exact; then no ranking may imply it."""
-    if all("limitation" in run.info.policy.model_fields_set for run in runs):
+    if len(runs) == 1 or all("limitation" in run.info.policy.model_fields_set for run in runs):
         return ()
     return (
-        "This counts service, not answers: a policy that drops or compresses KV changes the "
-        "model's answers.",
+        tr(
+            "This counts service, not answers: a policy that drops or compresses KV changes the "
+            "model's answers."
+        ),
     )
 
 
-def _waste(runs: Sequence[Run], best: Run) -> tuple[str, ...]:
-    shares = {run.label: _wasted(run) for run in runs}
-    own, live = shares[best.label], best.value("kv_live_share_mean")
+def _waste(judged: Sequence[Run], best: Run) -> tuple[str, ...]:
+    own, live = _wasted(best), best.value("kv_live_share_mean")
     if own is None or live is None:
         return ()
-    text = (
-        f"Of its KV budget of {gib(best.info.pool.capacity_bytes)}, {live:.1f} % holds live tokens "
-        f"on average and {own:.1f} % is wasted"
+    text = tr(
+        "Of its KV budget of {budget}, {live} % holds live tokens on average and {wasted} % is "
+        "wasted",
+        budget=gib(best.info.pool.capacity_bytes),
+        live=f"{live:.1f}",
+        wasted=f"{own:.1f}",
     )
-    worst = max(runs, key=lambda run: shares[run.label] or 0.0)
-    most = shares[worst.label] or 0.0
+    worst = max(judged, key=lambda run: _wasted(run) or 0.0)
+    most = _wasted(worst) or 0.0
     if worst is best:
-        return (f"{text}{_mostly(best)}.",)
+        return (f"{text}{_mostly(best)}{tr('.')}",)
     lost = gib(most / 100 * worst.info.pool.capacity_bytes)
-    return (f"{text}. {worst.label} wastes most: {most:.1f} % ({lost}){_mostly(worst)}.",)
+    other = tr(
+        "{label} wastes most: {share} % ({size})",
+        label=worst.label,
+        share=f"{most:.1f}",
+        size=lost,
+    )
+    return (f"{text}{tr('. ')}{other}{_mostly(worst)}{tr('.')}",)
 
 
 def _wasted(run: Run) -> float | None:
@@ -212,4 +330,57 @@ def _mostly(run: Run) -> str:
     """Names the largest part of the waste, where there is any to speak of."""
     use = max(WASTE, key=lambda use: run.value(f"kv_{use}_share_mean") or 0.0)
     share = run.value(f"kv_{use}_share_mean") or 0.0
-    return f", most of it {use} ({USES[use].meaning})" if share >= 0.1 else ""
+    if share < 0.1:
+        return ""
+    look = USES[use]
+    return tr(", most of it {use} ({meaning})", use=tr(look.label), meaning=tr(look.meaning))
+
+
+def _unlike(runs: Sequence[Run], what: str) -> Verdict:
+    outcomes = tuple(_alone(run) for run in runs if _served(run))
+    texts = {
+        "traces": tr("These runs replay different traces, so no winner is named."),
+        "models": tr("These runs serve different models, so no winner is named."),
+        "cost models": tr(
+            "These runs take their times from different cost models ({names}), so no winner is "
+            "named.",
+            names=tr(", ").join(cost_models(runs)),
+        ),
+    }
+    status = {"traces": tr("different traces"), "models": tr("different models"),
+              "cost models": tr("different cost models")}  # fmt: skip
+    return Verdict("mixed", status[what], texts[what], outcomes, None)
+
+
+def _swept(found: sweep.Sweep) -> Verdict:
+    said = [sweep.headline(found, policy) for policy in found.lines]
+    up = [service(run).keeps_up for line in found.lines.values() for _, run in line]
+    tone = "ok" if all(up) else "mixed" if any(up) else "failed"
+    apart = [
+        tr("{label} changes the model's answers: {loss}.", label=policy, loss=tr(loss))
+        for policy, loss in sweep.lossy(found).items()
+    ]
+    status = tr("what varies: {axis}", axis=tr(found.axis.name))
+    return Verdict(tone, status, said[0], (*said[1:], *apart), None)
+
+
+def _none_served(runs: Sequence[Run]) -> Verdict:
+    run = runs[0]
+    total = counted(len(run.requests["status"]), "request")
+    if any(other.count("unfinished") for other in runs):
+        text = tr("None of {total} was served before the run ended.", total=total)
+        return Verdict("failed", tr("no request served"), text, (), None)
+    budgets = {gib(run.info.pool.capacity_bytes) for run in runs}
+    longest = {f"{run.info.pool.max_len:,}" for run in runs}
+    whose = tr("the policy's") if len(runs) == 1 else tr("any policy's")
+    text = tr(
+        "Every one of {total} was refused: even the shortest prompt, of {shortest}, leaves no room "
+        "for an answer within {whose} own options, the KV budget of {budget} and the longest "
+        "context of {longest} tokens.",
+        total=total,
+        shortest=counted(int(run.requests["prompt_tokens"].min()), "token"),
+        whose=whose,
+        budget=tr(" or ").join(sorted(budgets)),
+        longest=tr(" or ").join(sorted(longest)),
+    )
+    return Verdict("failed", tr("all requests refused"), text, (), None)

@@ -42,10 +42,20 @@ Write = Callable[..., Path]
 
 
 def write_folder(folder: Path, spec: Spec, changes: dict[str, Any] | None = None) -> Path:
-    folder.mkdir(parents=True)
     requests = request_rows(spec)
     timeline = timeline_rows(spec, requests)
-    steps = step_rows(timeline)
+    return write_tables(folder, spec, requests, timeline, step_rows(timeline), changes)
+
+
+def write_tables(
+    folder: Path,
+    spec: Spec,
+    requests: dict[str, Any],
+    timeline: dict[str, Any],
+    steps: dict[str, Any],
+    changes: dict[str, Any] | None = None,
+) -> Path:
+    folder.mkdir(parents=True)
     info = run_json(spec, requests, timeline, steps) | (changes or {})
     (folder / "run.json").write_text(json.dumps(info))
     statuses = np.asarray(STATUSES)[requests["status"]]
@@ -213,6 +223,8 @@ def metric_rows(
     makespan = float(finish.max()) if len(finish) else None
     add("makespan_s", "s", makespan, "last token − first arrival")
     generated = int(requests["generated_tokens"].sum())
+    done = int((requests["status"] < 2).sum())
+    add("request_throughput", "req/s", done / makespan if makespan else None)
     add("output_throughput", "tokens/s", generated / makespan if makespan else None)
     first, arrival = requests["first_token_s"], requests["arrival_s"]
     more = requests["generated_tokens"] - 1

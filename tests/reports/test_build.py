@@ -198,11 +198,10 @@ def test_runs_of_different_traces_have_no_winner(write_run: Write) -> None:
     assert ' fits"' not in page
 
 
-def test_the_same_trace_at_another_rate_is_another_trace(write_run: Write) -> None:
-    quick = Spec("preallocation", 7, "max", rate=2.0)
-    page = render(load_runs([write_run(PAGING), write_run(quick)]))
-    assert "different traces" in page
-    assert "These runs differ in trace" in page
+def test_the_same_trace_at_another_rate_is_a_sweep_of_one_policy(write_run: Write) -> None:
+    quick = Spec(PAGING.name, 24, "block", rate=2.0)
+    page = render(load_runs([write_run(PAGING, "slow"), write_run(quick, "quick")]))
+    assert "what varies: request rate" in page
     assert "<h1>KV-cache policies on sharegpt-like</h1>" in page
 
 

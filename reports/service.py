@@ -1,0 +1,114 @@
+"""Whether a run bears its load: offered, served, and the queue while requests arrive.
+
+All of it from the requests' own times: how many had arrived and not been started when another one
+arrived, refused ones apart. Waiting requests are *behind* where they are more than BEHIND of all
+(and more than a handful).
+"""
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reports.load import Run
+
+BEHIND = 0.02
+"""Share of all requests that may wait before a run is behind: of 1,000, 20."""
+
+HANDFUL = 4
+"""As many may wait however few the requests are."""
+
+
+class Service(NamedTuple):
+    """Rates in requests/s, times in s since the trace's start; None where nothing says."""
+
+    offered: float | None  # None: all arrive at once
+    served: float | None
+    behind_from_s: float | None  # None: never behind
+    caught_up_s: float | None  # None: never behind, or behind as arrivals end
+    waiting_at_end: int  # when the last request arrives
+    waiting_peak: int
+    peak_s: float
+    grows: bool  # the queue still does as arrivals end
+    arrivals_end_s: float
+
+    @property
+    def keeps_up(self) -> bool:
+        """Not behind when arrivals end."""
+        return self.behind_from_s is None or self.caught_up_s is not None
+
+
+def service(run: Run) -> Service:
+    """What the run's requests say of its load."""
+    return _service(_Key(run))
+
+
+class _Key:
+    """A run by identity: its tables can't be hashed, and a page asks more than once."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+
+    def __hash__(self) -> int:
+        return id(self.run.requests)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Key) and self.run.requests is other.run.requests
+
+
+@lru_cache(maxsize=256)
+def _service(key: _Key) -> Service:
+    run = key.run
+    arrival, waiting = queue(run)
+    n = len(arrival)
+    served = run.value("request_throughput")
+    if not n:
+        return Service(None, served, None, None, 0, 0, 0.0, False, 0.0)
+    offered = run.requests["arrival_s"]
+    if run.count("unfinished"):
+        offered = offered[offered <= arrival[-1]]
+    span = float(offered[-1] - offered[0])
+    if not span:
+        return Service(None, served, None, None, n, n, float(arrival[0]), False, float(arrival[0]))
+    behind = waiting > max(HANDFUL, BEHIND * n)
+    peak = int(waiting.argmax())
+    since = up = None
+    if behind.any():
+        since = float(arrival[max(int(behind.argmax()) - 1, 0)])
+        if not behind[-1]:
+            up = float(arrival[n - int(behind[::-1].argmax())])
+    before = int(waiting[np.searchsorted(arrival[:-1], offered[0] + 0.75 * span)])
+    return Service(
+        len(offered) / span,
+        served,
+        since,
+        up,
+        int(waiting[-1]),
+        int(waiting[peak]),
+        float(arrival[peak]),
+        int(waiting[-1]) > before,
+        float(arrival[-1]),
+    )
+
+
+def queue(run: Run) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Arrivals (s) and how many earlier ones each finds waiting, refused requests left out.
+
+    Where starts were not recorded, a first token stands for them. What arrives after a run was
+    stopped is no load of it.
+    """
+    table = run.requests
+    kept = table["status"] != "refused"
+    arrival, start = table["arrival_s"][kept], table["first_scheduled_s"][kept]
+    if np.isnan(start).all():
+        start = table["first_token_s"][kept]
+    if np.isnan(start).any():
+        times = np.concatenate([table["finish_s"], table["first_token_s"], start])
+        end = np.nanmax(times) if np.isfinite(times).any() else -np.inf
+        arrival, start = arrival[arrival <= end], start[arrival <= end]
+    order = np.argsort(arrival, kind="stable")
+    arrival, start = arrival[order], start[order]
+    started = np.searchsorted(np.sort(start), arrival, side="right")  # NaN: never, sorted last
+    started -= start <= arrival  # itself
+    return arrival, np.maximum(np.arange(len(arrival)) - started, 0)
