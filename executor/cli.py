@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from executor.device.require import require_torch
+from sim.commands.plugins import load_plugins
 from workloads.errors import InputError
 
 if TYPE_CHECKING:
@@ -110,6 +111,7 @@ def validate(
     max_num_batched_tokens: int = 512,
     max_model_len: int | None = None,
     threads: int = 1,
+    plugin: Annotated[list[Path] | None, Parameter(negative="")] = None,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
     """Simulate a trace and execute it on this machine, compare, and judge. Exit code 1: it fails.
@@ -147,6 +149,8 @@ def validate(
         Longest context. Default: the model's own.
     threads
         CPU threads. One is timed by its own CPU time, more by the wall clock.
+    plugin
+        A Python file that defines policies (docs/adding-a-policy.md); may be repeated.
     json
         Print the judged rows as JSON instead of a table.
     """
@@ -167,6 +171,7 @@ def validate(
     from workloads.transform import first as first_requests
     from workloads.transform import scale_rate
 
+    load_plugins(plugin)
     machine = open_machine(device, threads)
     requests = read_trace(trace)
     if first is not None:

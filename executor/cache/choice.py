@@ -1,5 +1,7 @@
 """Which table follows which manager."""
 
+from collections.abc import Callable
+
 from executor.cache.buffers import Buffers
 from executor.cache.contiguous import Contiguous
 from executor.cache.paged import Paged
@@ -27,6 +29,9 @@ def table_for(manager: Manager, policy: Policy) -> Table:
 
     Raises InputError for a policy that has no tensors behind it.
     """
+    own: Callable[[], Table] | None = getattr(manager, "table", None)
+    if own is not None:  # a third party's manager brings its table with it
+        return own()
     retention = getattr(policy, "retention", None) or policy
     ring = None
     if isinstance(manager, Saturating) and isinstance(retention, SlidingWindow):
@@ -45,4 +50,10 @@ def table_for(manager: Manager, policy: Policy) -> Table:
     elif type(manager) is SelectPages and manager.block_size == getattr(retention, "page", None):
         count = max(1, manager.cap // manager.block_size)
         return Selected(manager.blocks, manager.block_size, count, manager.landmark_bytes)
+    kind = type(manager)
+    if not kind.__module__.startswith("sim."):
+        raise InputError(
+            f"{kind.__name__} has no table, so it is simulated and not executed; expected a "
+            "method table() of it (docs/adding-a-policy.md)"
+        )
     raise InputError(f"the executor has no cache for this policy; it refuses {REFUSED}")

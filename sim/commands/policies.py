@@ -2,25 +2,34 @@
 
 from dataclasses import fields
 from json import dumps
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
+from sim.commands.plugins import load_plugins
 from sim.policy.registry import policies
 from sim.policy.spec import axis
 from workloads.console import console
 
 
-def list_policies(*, json: Annotated[bool, Parameter(negative="")] = False) -> None:
+def list_policies(
+    *,
+    plugin: Annotated[list[Path] | None, Parameter(negative="")] = None,
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
     """List the cache policies and their options.
 
     A placement stands alone or first; modifiers follow it: paging:block_size=16+top_k:k=64+int8.
 
     Parameters
     ----------
+    plugin
+        A Python file that defines policies; may be repeated.
     json
         Print JSON instead of a table.
     """
+    load_plugins(plugin)
     rows = [
         {
             "name": name,

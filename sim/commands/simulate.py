@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from sim.commands.plugins import load_plugins
 from sim.commands.progress import Progress
 from sim.engine.limits import Batching, Preemption, Victim
 from sim.hardware import Device
@@ -46,6 +47,7 @@ def simulate(
     jobs: int | None = None,
     report: bool = True,
     check: Annotated[bool, Parameter(negative="")] = False,
+    plugin: Annotated[list[Path] | None, Parameter(negative="")] = None,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
     """Replay a trace through one or more cache policies in simulated time.
@@ -110,6 +112,8 @@ def simulate(
         Write report.html beside the run folders.
     check
         Only list the requests that can't be served whole, and why; run nothing.
+    plugin
+        A Python file that defines policies (docs/adding-a-policy.md); may be repeated.
     json
         Print metrics as JSON instead of a table.
     """
@@ -125,6 +129,7 @@ def simulate(
     from workloads.folders import replaced_folder
     from workloads.transform import first as first_requests
 
+    load_plugins(plugin)
     labels = policy or list(DEFAULT_POLICIES)
     folders = [folder_name(label) for label in labels]
     requests = read_trace(trace)

@@ -3,14 +3,15 @@
 `paging:block_size=16+sliding_window:window=4096+int8` makes
 `Paging(block_size=16) + SlidingWindow(window=4096) + Int8()`. A third-party package adds policies
 through the entry-point group `kvtwin.policies`, whose names are policy names and whose objects are
-frozen dataclasses: subclasses of `Policy`, or of an axis in `sim.policy.spec`.
+frozen dataclasses: subclasses of `Policy`, or of an axis in `sim.policy.spec`. A file's come by
+`sim.policy.plugins.load_file`.
 """
 
 from collections.abc import Iterable
 from dataclasses import fields
 from difflib import get_close_matches
-from importlib.metadata import entry_points
 
+from sim.policy import plugins
 from sim.policy.chunked import Chunked
 from sim.policy.growing import Growing
 from sim.policy.paging import Paging
@@ -40,8 +41,17 @@ BUILT_IN: dict[str, type[Policy]] = {
 
 def policies() -> dict[str, type[Policy]]:
     """All policies by name, third-party ones included; built-in names can't be taken over."""
-    found = {point.name: point.load() for point in entry_points(group="kvtwin.policies")}
-    return {**found, **BUILT_IN}
+    return {**plugins.found().policies, **BUILT_IN}
+
+
+def plugin_notes() -> list[str]:
+    """A line for each plug-in that brings nothing, or a name that is built in."""
+    found = plugins.found()
+    taken = [name for name in found.policies if name in BUILT_IN]
+    return [
+        *found.notes,
+        *(f"plug-in {name}: the name is built in, and stays so" for name in taken),
+    ]
 
 
 def parse_policy(spec: str) -> Policy:
@@ -61,7 +71,8 @@ def _parse_part(spec: str, part: str) -> Policy:
     name, _, options = part.partition(":")
     kind = BUILT_IN.get(name) or policies().get(name)
     if kind is None:
-        raise InputError(f"--policy {spec}: no policy {name!r}{_closest(name, policies())}")
+        why = "".join(f"; {note}" for note in plugin_notes())
+        raise InputError(f"--policy {spec}: no policy {name!r}{_closest(name, policies())}{why}")
     known = {f.name for f in fields(kind)}
     given: dict[str, str] = {}
     for option in filter(None, options.split(",")):

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from sim.policy import plugins
 from sim.run.folder import write_run
 from sim.run.simulation import Setup, execute
 from workloads.errors import InputError
@@ -34,8 +35,11 @@ def run_all(
         for setup, folder in tasks:
             yield _run(setup, folder, command)
         return
+    from cloudpickle import register_pickle_by_value
     from joblib import Parallel, delayed
 
+    for module in plugins.modules:
+        register_pickle_by_value(module)
     parallel = Parallel(n_jobs=jobs, return_as="generator")
     yield from parallel(delayed(_run)(setup, folder, command) for setup, folder in tasks)
 

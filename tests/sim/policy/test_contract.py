@@ -1,13 +1,11 @@
 """Every policy and composition under the contract: 2,000 generated histories each."""
 
-import sys
-from pathlib import Path
-
 import pytest
-from hypothesis.stateful import run_state_machine_as_test
 
-sys.path.insert(0, str(Path(__file__).parent))
-from contract import HISTORIES, MIXED, WIDE, Contract
+from sim.model.layers import LayerGroup
+from sim.policy.laws import FULL, MIXED, WIDE, check_policy
+
+HISTORIES = 2000
 
 SPECS = (
     "preallocation",
@@ -36,19 +34,13 @@ MIXED_SPECS = (
 WIDE_SPECS = ("virtual", "virtual+sliding_window:window=18,sinks=2")
 
 
-@pytest.mark.parametrize("spec", SPECS)
-def test_contract(spec: str) -> None:
-    machine = type("Histories", (Contract,), {"spec": spec})
-    run_state_machine_as_test(machine, settings=HISTORIES)
-
-
-@pytest.mark.parametrize("spec", MIXED_SPECS)
-def test_contract_with_mixed_layers(spec: str) -> None:
-    machine = type("Histories", (Contract,), {"spec": spec, "groups": MIXED})
-    run_state_machine_as_test(machine, settings=HISTORIES)
-
-
-@pytest.mark.parametrize("spec", WIDE_SPECS)
-def test_contract_with_wide_tokens(spec: str) -> None:
-    machine = type("Histories", (Contract,), {"spec": spec, "groups": WIDE})
-    run_state_machine_as_test(machine, settings=HISTORIES)
+@pytest.mark.parametrize(
+    ("spec", "kind"),
+    [
+        *((spec, FULL) for spec in SPECS),
+        *((spec, MIXED) for spec in MIXED_SPECS),
+        *((spec, WIDE) for spec in WIDE_SPECS),
+    ],
+)
+def test_contract(spec: str, kind: tuple[LayerGroup, ...]) -> None:
+    check_policy(spec, HISTORIES, (kind,))

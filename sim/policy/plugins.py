@@ -1,0 +1,87 @@
+"""Policies that others bring: installed packages by entry point, single files by path.
+
+One that can't be loaded is a note in one line, and hides no other.
+"""
+
+import sys
+from functools import cache
+from importlib.metadata import entry_points
+from importlib.util import module_from_spec, spec_from_file_location
+from inspect import getmembers, isabstract, isclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from sim.policy.spec import Policy, spec_name
+
+GROUP = "kvtwin.policies"
+
+
+class Found(NamedTuple):
+    """Policies by name, and a line for each plug-in that brings none."""
+
+    policies: dict[str, type[Policy]]
+    notes: list[str]
+
+
+files = Found({}, [])
+"""What `load_file` has loaded into this process."""
+
+modules: list[ModuleType] = []
+"""Of those files: other processes must be sent their code, as they can't import it."""
+
+
+@cache
+def installed() -> Found:
+    """The policies of installed packages."""
+    found = Found({}, [])
+    for point in entry_points(group=GROUP):
+        try:
+            kind = point.load()
+        except Exception as error:  # whatever a stranger's module raises when it is imported
+            found.notes.append(f"plug-in {point.name} ({point.value}): {_reason(error)}")
+            continue
+        if isinstance(kind, type) and issubclass(kind, Policy):
+            found.policies[point.name] = kind
+        else:
+            found.notes.append(
+                f"plug-in {point.name} ({point.value}): expected a subclass of sim.policy.spec's "
+                "Placement, Retention, Storage, Sharing or Policy"
+            )
+    return found
+
+
+def load_file(path: Path) -> None:
+    """Add the policies that a Python file defines, by their classes' names in snake case."""
+    name = f"kvtwin_plugin_{path.stem}"
+    try:
+        spec = spec_from_file_location(name, path)
+        if spec is None or spec.loader is None:
+            raise ImportError("expected a Python file")
+        module = module_from_spec(spec)
+        sys.modules[name] = module  # dataclasses look their module up there
+        spec.loader.exec_module(module)
+    except Exception as error:  # whatever a stranger's file raises when it is run
+        sys.modules.pop(name, None)
+        files.notes.append(f"--plugin {path}: {_reason(error)}")
+        return
+    kinds = {
+        spec_name(kind): kind
+        for _, kind in getmembers(module, isclass)
+        if issubclass(kind, Policy) and kind.__module__ == name and not isabstract(kind)
+    }
+    if not kinds:
+        files.notes.append(f"--plugin {path}: defines no policy; see docs/adding-a-policy.md")
+    files.policies.update(kinds)
+    modules.append(module)
+
+
+def found() -> Found:
+    """All of them; a file's come before an installed package's of the same name."""
+    packages = installed()
+    return Found(packages.policies | files.policies, packages.notes + files.notes)
+
+
+def _reason(error: Any) -> str:
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
