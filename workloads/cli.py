@@ -44,6 +44,7 @@ def describe(
     *,
     format: str | None = None,
     block_tokens: int | None = None,
+    columns: str | None = None,
     as_json: AsJson = False,
 ) -> None:
     """Print a trace's rows, span, rate, lengths, and what was dropped on reading it.
@@ -51,11 +52,15 @@ def describe(
     Parameters
     ----------
     trace
-        A file (CSV, JSON Lines or Parquet; plain, gzip or zstd) or the name of a shipped trace.
+        A file (CSV, JSON or Parquet; plain, gzip or zstd), a folder or archive of conversations, or
+        the name of a shipped trace.
     format
         The file's format, where its columns shouldn't decide.
     block_tokens
         Tokens in a prefix block, where the file departs from its format.
+    columns
+        What the columns of any other file hold: arrival=NAME:UNIT,prompt=NAME,output=NAME with
+        the unit iso, s, ms, us or ns; and hash_ids=NAME:TOKENS for prefix blocks.
     as_json
         Print JSON instead of tables.
     """
@@ -66,7 +71,7 @@ def describe(
     from workloads.read import read_any
     from workloads.show import print_description, print_json
 
-    description = facts(read_any(trace, format=format, block_tokens=block_tokens))
+    description = facts(read_any(trace, format=format, block_tokens=block_tokens, columns=columns))
     if as_json:
         print_json(asdict(description) | {"definitions": DEFINITIONS})
     else:

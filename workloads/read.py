@@ -43,6 +43,7 @@ class _Rows:
     columns: table.Columns
     kept: Ints  # (m,) row numbers, m >= 1
     dropped: dict[str, int]
+    reader: str
 
 
 def read_trace(
@@ -50,16 +51,18 @@ def read_trace(
     *,
     format: str | None = None,
     block_tokens: int | None = None,
+    columns: str | None = None,
 ) -> Trace:
     """Read a trace: a shipped one by name, or a CSV, JSON Lines or Parquet file.
 
     The format is told by the file's columns, gzip and zstd by its first bytes; `format` names one
-    outright. `block_tokens` replaces the size of a prefix block where a file departs from its
+    outright, `columns` says which columns hold what (`workloads.readers.named_columns`).
+    `block_tokens` replaces the size of a prefix block where a file departs from its
     format's. Requests without output tokens are dropped and counted in the provenance, as are
     the failed requests some formats publish; rows out of order are sorted, ties keep file order;
     the first kept request is at 0.0 s. Raises InputError, naming file, line and field.
     """
-    trace = read_any(path_or_name, format=format, block_tokens=block_tokens)
+    trace = read_any(path_or_name, format=format, block_tokens=block_tokens, columns=columns)
     if isinstance(trace, Lengths):
         raise InputError(
             f"{trace.provenance.source}: has lengths but no arrival times, expected a trace;"
@@ -78,18 +81,19 @@ def read_any(
     *,
     format: str | None = None,
     block_tokens: int | None = None,
+    columns: str | None = None,
 ) -> Trace | Lengths:
     """Read as read_trace does, or only lengths where the file has no arrivals."""
-    if (found := _documents(path_or_name, format)) is not None:
+    if columns is None and (found := _documents(path_or_name, format)) is not None:
         from workloads.readers.conversations import read_conversations  # late: it needs pydantic
 
         label = fspath(path_or_name)
         return read_conversations(found, Path(label).name.split(".")[0], label)
-    rows = _read(path_or_name, format, block_tokens)
-    columns, selection = rows.columns, rows.selection
-    if selection.arrival is None or columns.arrival is None:
+    rows = _read(path_or_name, format, block_tokens, columns)
+    read, selection = rows.columns, rows.selection
+    if selection.arrival is None or read.arrival is None:
         return _lengths(rows)
-    arrival = columns.arrival[rows.kept]
+    arrival = read.arrival[rows.kept]
     order = rows.kept
     notes: tuple[str, ...] = ()
     latest = np.maximum.accumulate(arrival)
@@ -100,10 +104,10 @@ def read_any(
     return Trace(
         name=rows.name,
         arrival_s=table.seconds_from_first(arrival, selection.arrival.unit),
-        prompt_tokens=columns.prompt[order],
-        output_tokens=columns.output[order],
-        provenance=Provenance(rows.label, len(columns.prompt), rows.dropped, notes),
-        prefix=None if columns.prefix is None else prefix_blocks.pick(columns.prefix, order),
+        prompt_tokens=read.prompt[order],
+        output_tokens=read.output[order],
+        provenance=Provenance(rows.label, len(read.prompt), rows.dropped, notes, rows.reader),
+        prefix=None if read.prefix is None else prefix_blocks.pick(read.prefix, order),
     )
 
 
@@ -133,11 +137,18 @@ def _lengths(rows: _Rows) -> Lengths:
         name=rows.name,
         prompt_tokens=rows.columns.prompt[rows.kept],
         output_tokens=rows.columns.output[rows.kept],
-        provenance=Provenance(rows.label, len(rows.columns.prompt), rows.dropped),
+        provenance=Provenance(
+            rows.label, len(rows.columns.prompt), rows.dropped, reader=rows.reader
+        ),
     )
 
 
-def _read(path_or_name: str | PathLike[str], format: str | None, block_tokens: int | None) -> _Rows:
+def _read(
+    path_or_name: str | PathLike[str],
+    format: str | None,
+    block_tokens: int | None,
+    named: str | None = None,
+) -> _Rows:
     label = fspath(path_or_name)
     entry = shipped(label)
     path = Path(label) if entry is None else entry.path
@@ -145,7 +156,8 @@ def _read(path_or_name: str | PathLike[str], format: str | None, block_tokens: i
         names = ", ".join(known.name for known in SHIPPED)
         raise InputError(f"{label}: no such file, nor a shipped trace; those are: {names}")
     source = open_source(path, label)
-    selection = detect.select(source, detect.choose(source, format), block_tokens)
+    chosen = detect.choose(source, format, named)
+    selection = detect.select(source, chosen, block_tokens)
     try:
         with explained(label):
             columns = table.load(source, selection)
@@ -165,4 +177,5 @@ def _read(path_or_name: str | PathLike[str], format: str | None, block_tokens: i
         listed = ", ".join(f"{count} {reason}" for reason, count in dropped.items())
         raise InputError(f"{label}: no usable request among {len(no_prompt)} rows: {listed}")
     name = path.name.split(".")[0] if entry is None else entry.name
-    return _Rows(name, label, selection, columns, kept, dropped)
+    reader = f"{chosen.name}: has {', '.join(chosen.required)}"
+    return _Rows(name, label, selection, columns, kept, dropped, reader)

@@ -66,6 +66,7 @@ class Provenance:
     rows_read: int
     dropped: dict[str, int] = field(default_factory=dict)  # reason -> rows
     notes: tuple[str, ...] = ()  # e.g. "sorted by arrival: 12 rows were out of order"
+    reader: str = ""  # the format that it was read as, and what told it
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,7 @@ def _facts(description: Description) -> Table:
     provenance = description.provenance
     facts = {
         "source": provenance.source,
+        "read as": provenance.reader or "none",
         "rows read": f"{provenance.rows_read:,}",
         "requests": f"{description.requests:,}",
     }

@@ -213,7 +213,8 @@ def _trace(rows: _Columns, size: int, unused: int, name: str, label: str) -> Tra
             label,
             len(rows.arrival) + rows.dropped,
             dropped,
-            (f"{sessions} conversations, all begun at 0 s; later turns follow answers",),
+            (f"{sessions} conversations; later turns follow answers",),
+            "conversations: has requests, block_size",
         ),
         prefix=PrefixBlocks(size, np.array(offsets), np.array(ids, dtype=np.int64)),
         turns=Turns(

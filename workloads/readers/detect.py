@@ -3,8 +3,9 @@
 from collections import Counter
 
 from workloads.errors import InputError
-from workloads.readers import azure, bailian, burstgpt, lengths, mooncake, own, vllm
+from workloads.readers import azure, bailian, burstgpt, lengths, logs, mooncake, own, vllm
 from workloads.readers.format import Selection, TraceFormat
+from workloads.readers.named_columns import parse_columns
 from workloads.readers.source import Source
 
 FORMATS: tuple[TraceFormat, ...] = (
@@ -16,12 +17,21 @@ FORMATS: tuple[TraceFormat, ...] = (
     vllm.NANOSECONDS,
     vllm.SECONDS,
     lengths.FORMAT,
+    *logs.FORMATS,
 )
 
 
-def choose(source: Source, name: str | None = None) -> TraceFormat:
-    """The format called `name`, or the one with most required columns among those that fit."""
+def choose(source: Source, name: str | None = None, columns: str | None = None) -> TraceFormat:
+    """The format that `columns` describes, or the one called `name`, or of those that fit the one
+    with most required columns."""
     found = set(source.columns)
+    if columns is not None:
+        described = parse_columns(columns)
+        if missing := [one for one in described.required if one not in found]:
+            raise InputError(
+                f"{source.label}: --columns names {missing[0]!r}, found: {_listed(source)}"
+            )
+        return described
     if name is None:
         fitting = [fmt for fmt in FORMATS if found.issuperset(fmt.required)]
         if fitting:
@@ -29,7 +39,8 @@ def choose(source: Source, name: str | None = None) -> TraceFormat:
         needs = "; ".join(f"{fmt.name}: {', '.join(fmt.required)}" for fmt in FORMATS)
         raise InputError(
             f"{source.label}: no known trace format has these columns: {_listed(source)}."
-            f" Formats and the columns they need: {needs}"
+            f" Formats and the columns they need: {needs}."
+            " `traces describe --columns arrival=NAME:UNIT,prompt=NAME,output=NAME` reads any other"
         )
     for fmt in FORMATS:
         if fmt.name == name:

@@ -11,10 +11,12 @@ from typing import Any
 
 from workloads.errors import InputError
 from workloads.readers.format import Selection
+from workloads.readers.records import flat
 from workloads.readers.source import Source, explained
 from workloads.readers.stamps import has_offset, is_stamp
 
-_WHOLE = re.compile(r"-?\d{1,99}", re.ASCII)
+_WHOLE = re.compile(r"(-?\d{1,99})(\.0*)?", re.ASCII)
+_EXACT = 2**53
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _INT64_END = 1 << 63
 _ROWS_A_BATCH = 65_536
@@ -58,7 +60,7 @@ def _csv_rows(source: Source, selection: Selection) -> Iterator[tuple[str, Row |
     # A prompt's blocks are one field; the default limit of 131,072 characters is too short.
     csv.field_size_limit(_LONGEST_FIELD)
     with source.text() as text:
-        reader = csv.reader(text)
+        reader = csv.reader(text, delimiter=source.delimiter)
         next(row for row in reader if row)
         for fields in reader:
             if not fields:
@@ -94,7 +96,12 @@ def _jsonl_rows(source: Source, selection: Selection) -> Iterator[tuple[str, Row
             if not isinstance(row, dict):
                 yield where, f"is {_shown(row)}, expected a JSON object"
                 return
-            yield where, row
+            yield where, flat(row)
+
+
+def _record_rows(source: Source, selection: Selection) -> Iterator[tuple[str, Row | str]]:
+    for number, row in enumerate(source.records(), 1):
+        yield f"record {number}", row
 
 
 def _parquet_rows(source: Source, selection: Selection) -> Iterator[tuple[str, Row | str]]:
@@ -105,7 +112,12 @@ def _parquet_rows(source: Source, selection: Selection) -> Iterator[tuple[str, R
             yield f"row {number}", row
 
 
-_ROWS = {"csv": _csv_rows, "jsonl": _jsonl_rows, "parquet": _parquet_rows}
+_ROWS = {
+    "csv": _csv_rows,
+    "jsonl": _jsonl_rows,
+    "records": _record_rows,
+    "parquet": _parquet_rows,
+}
 
 
 def _checks(selection: Selection) -> list[Check]:
@@ -185,7 +197,9 @@ def _blocks_check(column: str, selection: Selection) -> Check:
 def _whole(column: str, value: Any, least: int | None) -> int:
     expected = "a whole number" + ("" if least is None else f" >= {least}")
     number: int | None = None
-    if isinstance(value, _Cell) and _WHOLE.fullmatch(value.strip()):
+    if isinstance(value, _Cell) and (match := _WHOLE.fullmatch(value.strip())):
+        number = int(match[1])
+    elif isinstance(value, float) and abs(value) <= _EXACT and value.is_integer():
         number = int(value)
     elif isinstance(value, int) and not isinstance(value, bool):
         number = value

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Literal
 
-Unit = Literal["stamp", "s", "ms", "ns"]
+Unit = Literal["stamp", "s", "ms", "us", "ns"]
 
-TICKS_PER_SECOND: dict[Unit, float] = {"stamp": 1e9, "s": 1.0, "ms": 1e3, "ns": 1e9}
+TICKS_PER_SECOND: dict[Unit, float] = {"stamp": 1e9, "s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,14 @@ import io
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from workloads.errors import InputError
+from workloads.readers import records
 
-Kind = Literal["csv", "jsonl", "parquet"]
+Kind = Literal["csv", "jsonl", "records", "parquet"]
 
 _CODECS = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 _HEAD_BYTES = 4096
@@ -19,13 +20,17 @@ _HEAD_BYTES = 4096
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A readable file. `label` is what messages call it; `columns` are in file order."""
+    """A readable file. `label` is what messages call it; `columns` are in file order.
+
+    Of JSON they are the paths of the first object's fields, nested ones included.
+    """
 
     path: Path
     label: str
     kind: Kind
     codec: str | None
     columns: tuple[str, ...]
+    delimiter: str = ","
 
     def stream(self) -> Any:
         """A new pyarrow stream of the decompressed bytes."""
@@ -34,6 +39,12 @@ class Source:
     def text(self) -> io.TextIOWrapper:
         """A new stream of the decompressed text, without its byte order mark."""
         return _text(self.path, self.codec)
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """The flat records of a JSON document that is not one object a line."""
+        with self.text() as text:
+            content = records.parsed(text.read(), self.label)
+        yield from records.unpacked(content, self.label)
 
     def parquet(self) -> Any:
         """The file as a pyarrow ParquetFile."""
@@ -51,8 +62,14 @@ def open_source(path: Path, label: str) -> Source:
             return Source(path, label, kind, codec, tuple(_parquet(path, codec).schema_arrow.names))
         with _text(path, codec) as text:
             first = next(line for line in text if line.strip())
-        columns = _keys(first, label) if kind == "jsonl" else next(csv.reader([first]), [])
-        return Source(path, label, kind, codec, tuple(columns))
+        if kind == "csv":
+            delimiter = _delimiter(first)
+            names = next(csv.reader([first], delimiter=delimiter), [])
+            return Source(path, label, kind, codec, tuple(n.strip() for n in names), delimiter)
+        if kind == "jsonl" and (columns := _keys(first, label)) is not None:
+            return Source(path, label, kind, codec, columns)
+        whole = Source(path, label, "records", codec, ())
+        return replace(whole, columns=tuple(next(whole.records(), {})))
 
 
 @contextmanager
@@ -90,17 +107,27 @@ def _kind(head: bytes, label: str) -> Kind:
     if not start:
         raise InputError(f"{label}: is empty, expected a trace")
     if start == b"[":
-        raise InputError(f"{label}: is one JSON array, expected JSON Lines: one object a line")
+        return "records"
     return "jsonl" if start == b"{" else "csv"
 
 
-def _keys(line: str, label: str) -> list[str]:
+def _delimiter(header: str) -> str:
+    """What separates the header's names: a comma, or where there is none a semicolon or a tab."""
+    return next((one for one in ",;\t" if one in header), ",")
+
+
+def _keys(line: str, label: str) -> tuple[str, ...] | None:
+    """The first object's fields; None where a document of several lines begins, or one that holds
+    its requests in lists."""
     try:
-        return list(json.loads(line))
-    except ValueError as error:
-        raise InputError(
-            f"{label}: line 1: not a JSON object ({error}), expected one object a line"
-        ) from None
+        row = json.loads(line)
+    except RecursionError:
+        raise InputError(f"{label}: line 1: nested too deep, expected one object a line") from None
+    except ValueError:
+        return None
+    if records.is_document(row):
+        return None
+    return tuple(records.flat(row))
 
 
 def _stream(path: Path, codec: str | None) -> Any:

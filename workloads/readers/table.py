@@ -3,17 +3,23 @@
 It says only that something is wrong; `fault` then says where.
 """
 
+import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from workloads.readers.format import TICKS_PER_SECOND, Selection, Unit
+from workloads.readers.records import flat
 from workloads.readers.source import Source
 from workloads.readers.stamps import has_offset
 from workloads.schema import Floats, Ints, PrefixBlocks
 
 _JSON_BLOCK_BYTES = 16 << 20  # one line must fit: long prompts list thousands of blocks
+
+
+_EXACT = 2**53  # the whole numbers that a double holds
 
 
 class Rejected(Exception):
@@ -35,7 +41,13 @@ def load(source: Source, selection: Selection) -> Columns:
     import pyarrow as pa
 
     try:
-        table = _LOADERS[source.kind](source, selection)
+        try:
+            table = _LOADERS[source.kind](source, selection)
+        except pa.ArrowInvalid:
+            # Blanks beside numbers and counts such as 10.0 are read the longer way.
+            if source.kind not in _LENIENT:
+                raise
+            table = _LENIENT[source.kind](source, selection)
         for column in table.columns:
             _require(column.null_count == 0)
         prompt, output = (_tokens(table[name]) for name in (selection.prompt, selection.output))
@@ -63,26 +75,78 @@ def _require(condition: bool) -> None:
         raise Rejected
 
 
-def _csv(source: Source, selection: Selection) -> Any:
+def _csv(source: Source, selection: Selection, as_text: bool = False) -> Any:
     import pyarrow as pa
     from pyarrow import csv
 
     types = _types(selection)
     if selection.hash_ids is not None:
         types[selection.hash_ids] = pa.string()
+    if as_text:
+        types = dict.fromkeys(types, pa.string())
     with source.stream() as stream:
-        return csv.read_csv(
+        table = csv.read_csv(
             stream,
+            parse_options=csv.ParseOptions(delimiter=source.delimiter),
             convert_options=csv.ConvertOptions(
-                include_columns=selection.columns, column_types=types
+                column_types={f"{pad}{name}": kind for name, kind in types.items() for pad in _PADS}
             ),
         )
+    names = [name.strip() for name in table.column_names]
+    return table.rename_columns(names).select(selection.columns)
+
+
+def _csv_text(source: Source, selection: Selection) -> Any:
+    """As `_csv`, with blanks about values and counts like 10.0."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    table = _csv(source, selection, as_text=True)
+    for name, kind in _types(selection).items():
+        column = pc.utf8_trim_whitespace(table[name])
+        if pa.types.is_integer(kind):
+            column = pc.replace_substring_regex(column, r"^(-?[0-9]+)\.0*$", r"\1")
+        if not pa.types.is_list(kind):
+            table = table.set_column(table.column_names.index(name), name, column.cast(kind))
+    return table
+
+
+def _records(source: Source, selection: Selection) -> Any:
+    """Nested fields and whole documents, through Python objects."""
+    import pyarrow as pa
+
+    rows = source.records() if source.kind == "records" else _flat_lines(source)
+    columns: dict[str, list[Any]] = {name: [] for name in selection.columns}
+    for row in rows:
+        for name, values in columns.items():
+            values.append(row.get(name))
+    try:
+        if (arrival := selection.arrival) and arrival.unit in ("s", "ms", "us"):
+            given = columns[arrival.column]  # a whole number may be beyond 64 bits here
+            columns[arrival.column] = [float(v) if type(v) is int else v for v in given]
+        return pa.table({name: pa.array(values) for name, values in columns.items()})
+    except (TypeError, OverflowError) as error:
+        raise Rejected(str(error)) from None
+
+
+def _flat_lines(source: Source) -> Iterator[dict[str, Any]]:
+    with source.text() as lines:
+        for line in lines:
+            if line.strip():
+                try:
+                    row = json.loads(line)
+                except (ValueError, RecursionError):
+                    raise Rejected("not JSON") from None
+                _require(isinstance(row, dict))
+                yield flat(row)
 
 
 def _jsonl(source: Source, selection: Selection) -> Any:
     import pyarrow as pa
     from pyarrow import json
 
+    if any("." in name for name in selection.columns):
+        return _records(source, selection)
     with source.stream() as stream:
         return json.read_json(
             stream,
@@ -98,13 +162,21 @@ def _parquet(source: Source, selection: Selection) -> Any:
     return source.parquet().read(columns=selection.columns)
 
 
-_LOADERS = {"csv": _csv, "jsonl": _jsonl, "parquet": _parquet}
+_LOADERS = {"csv": _csv, "jsonl": _jsonl, "records": _records, "parquet": _parquet}
+_LENIENT = {"csv": _csv_text, "jsonl": _records}
+_PADS = ("", " ", "  ")  # a header's names may follow blanks, as in `a, b`
 
 
 def _types(selection: Selection) -> dict[str, Any]:
     import pyarrow as pa
 
-    arrival_types = {"stamp": pa.string(), "s": pa.float64(), "ms": pa.float64(), "ns": pa.int64()}
+    arrival_types = {
+        "stamp": pa.string(),
+        "s": pa.float64(),
+        "ms": pa.float64(),
+        "us": pa.float64(),
+        "ns": pa.int64(),
+    }
     types = {selection.prompt: pa.int64(), selection.output: pa.int64()}
     if selection.arrival is not None:
         types[selection.arrival.column] = arrival_types[selection.arrival.unit]
@@ -131,16 +203,22 @@ def _view(chunk: Any) -> Any:
 def _tokens(column: Any) -> Ints:
     import pyarrow as pa
 
+    if pa.types.is_floating(column.type):
+        values = _floats(column.cast(pa.float64()))
+        _require(bool(((np.abs(values) <= _EXACT) & (values == np.rint(values))).all()))
+        return values.astype(np.int64)
     _require(pa.types.is_integer(column.type))
     return _integers(column.cast(pa.int64()))
 
 
 def _arrival(column: Any, unit: Unit) -> Ints | Floats:
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     if unit == "stamp":
         if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
             # Arrow refuses a mix: a type with a zone needs an offset, one without forbids it.
+            column = pc.utf8_trim_whitespace(column)
             zone = "UTC" if len(column) and has_offset(column[0].as_py()) else None
             column = column.cast(pa.timestamp("ns", zone))
         _require(pa.types.is_timestamp(column.type))

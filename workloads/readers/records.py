@@ -1,0 +1,119 @@
+"""Records in JSON that is not one flat object a line: arrays, nested fields, whole documents.
+
+A nested field is named by its path, `usage.prompt_tokens`. Documents are unpacked by what they
+hold: a list, OTLP spans, a benchmark's requests, or a benchmark's columns.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from workloads.errors import InputError
+
+SPANS = "resourceSpans"  # OpenTelemetry's OTLP/JSON
+BENCH_COLUMNS = ("input_lens", "output_lens")  # vllm bench serve, sglang.bench_serving
+_DEEPEST = 8
+
+
+def flat(row: Mapping[str, Any], prefix: str = "", depth: int = 0) -> dict[str, Any]:
+    """The same fields with the paths of nested ones as names; lists stay as they are."""
+    fields: dict[str, Any] = {}
+    for name, value in row.items():
+        if isinstance(value, dict) and value and depth < _DEEPEST:
+            fields |= flat(value, f"{prefix}{name}.", depth + 1)
+        else:
+            fields[f"{prefix}{name}"] = value
+    return fields
+
+
+def parsed(text: str, label: str) -> Any:
+    """A whole JSON document. Raises InputError."""
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise InputError(f"{label}: not JSON: {error}") from None
+    except RecursionError:
+        raise InputError(f"{label}: not JSON that anybody means: nested too deep") from None
+
+
+def is_document(row: Any) -> bool:
+    """Whether one object holds all the requests: in a list of objects, or in a benchmark's columns.
+
+    A conversation does, too, and is known by `workloads.readers.documents`.
+    """
+    if not isinstance(row, dict) or "block_size" in row:
+        return False
+    lists = [value for value in row.values() if isinstance(value, list)]
+    return set(BENCH_COLUMNS) <= set(row) or any(one and isinstance(one[0], dict) for one in lists)
+
+
+def unpacked(content: Any, label: str) -> Iterator[dict[str, Any]]:
+    """The records of a document, flat. Raises InputError where it holds none."""
+    rows = _rows(content)
+    if rows is None:
+        raise InputError(
+            f"{label}: expected JSON Lines, or a JSON document that holds a list of requests"
+        )
+    for number, row in enumerate(rows, 1):
+        if not isinstance(row, dict):
+            raise InputError(f"{label}: record {number} is {str(row)[:40]!r}, expected an object")
+        yield flat(row)
+
+
+def _rows(content: Any) -> Any:
+    if isinstance(content, list):
+        return content
+    if not isinstance(content, dict):
+        return None
+    if isinstance(content.get(SPANS), list):
+        return _spans(content[SPANS])
+    if all(isinstance(content.get(name), list) for name in BENCH_COLUMNS):
+        return _transposed(content)
+    if isinstance(content.get("benchmarks"), list):  # guidellm
+        return _finished(content["benchmarks"])
+    return next((value for value in content.values() if isinstance(value, list)), None)
+
+
+def _spans(resources: list[Any]) -> Iterator[dict[str, Any]]:
+    """Spans that say how many tokens they used, with their attributes as fields."""
+    for resource in resources:
+        for scope in _list(resource, "scopeSpans"):
+            for span in _list(scope, "spans"):
+                if isinstance(span, dict):
+                    attributes = {
+                        one.get("key", ""): next(iter(one.get("value", {}).values()), None)
+                        for one in _list(span, "attributes")
+                        if isinstance(one, dict) and isinstance(one.get("value"), dict)
+                    }
+                    numbers = {name: _whole(value) for name, value in attributes.items()}
+                    if any(name.startswith("gen_ai.usage.") for name in numbers):
+                        start = _whole(span.get("startTimeUnixNano"))
+                        yield {"startTimeUnixNano": start, "attributes": numbers}
+
+
+def _whole(value: Any) -> Any:
+    """OTLP/JSON writes 64-bit integers as text."""
+    return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value
+
+
+def _list(content: Any, name: str) -> list[Any]:
+    found = content.get(name) if isinstance(content, dict) else None
+    return found if isinstance(found, list) else []
+
+
+def _finished(benchmarks: list[Any]) -> Iterator[Any]:
+    for benchmark in benchmarks:
+        requests = benchmark.get("requests") if isinstance(benchmark, dict) else None
+        yield from _list(requests, "successful") if isinstance(requests, dict) else requests or []
+
+
+def _transposed(content: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """A benchmark's columns as rows; only those as long as the prompts' lengths."""
+    rows = len(content[BENCH_COLUMNS[0]])
+    columns = {
+        name: value
+        for name, value in content.items()
+        if isinstance(value, list) and len(value) == rows
+    }
+    for row in range(rows):
+        yield {name: column[row] for name, column in columns.items()}
