@@ -119,7 +119,9 @@ def _records(source: Source, selection: Selection) -> Any:
     columns: dict[str, list[Any]] = {name: [] for name in selection.columns}
     for row in rows:
         for name, values in columns.items():
-            values.append(row.get(name))
+            value = row.get(name)
+            _require(not isinstance(value, bool))  # Arrow would take it for a number
+            values.append(value)
     try:
         if (arrival := selection.arrival) and arrival.unit in ("s", "ms", "us"):
             given = columns[arrival.column]  # a whole number may be beyond 64 bits here
