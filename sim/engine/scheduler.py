@@ -156,7 +156,7 @@ class Scheduler:
             self.departing.remove(seq)
             if self.running.pop(seq.index, None):  # else preempted with the token under way
                 self.manager.release(seq)
-                self._finished.append(seq.index)
+            self._finished.append(seq.index)
 
     # -- steps of the above ------------------------------------------------------------------
 
@@ -182,7 +182,6 @@ class Scheduler:
         del self.running[seq.index]
         if seq in self.departing:
             self.manager.release(seq)
-            self._finished.append(seq.index)
             return seq.index
         if seq.joined_tick >= 0:
             seq.generated += self.manager.tick - seq.joined_tick

@@ -3,7 +3,7 @@
 from sys import maxsize
 
 from sim.policy.counting.pages import Pages
-from sim.policy.counting.prefix_cache import Hold, PrefixCache, Run
+from sim.policy.counting.prefix_cache import Found, Hold, PrefixCache
 from sim.policy.manager import Pool
 from sim.sequence import Sequence
 
@@ -13,7 +13,7 @@ class SharedPages(Pages):
 
     As in vLLM V1 a block is found from the step that computes it on, generated tokens' blocks are
     kept too (a request preempted finds its own), and the last token of a prompt is always computed.
-    Differently from it, free blocks without contents are used before any with contents.
+    Free blocks without contents are used before any with contents (vLLM 0.32).
 
     `free` includes blocks that nobody holds but that keep their contents; see `cached_bytes`.
     """
@@ -22,22 +22,22 @@ class SharedPages(Pages):
         super().__init__(pool, block_size, watermark)
         self.cache = PrefixCache()
         self._holds: dict[int, Hold] = {}
-        self._inside = 0  # blocks of all holders that lie in runs, shared ones counted for each
+        self._inside = 0  # full blocks of all holders, shared ones counted for each
 
     def can_admit(self, seq: Sequence) -> bool:
         need = -(-seq.target // self.block_size)
         keep = self.kept_back if self.free < self.blocks else 0
-        for run, blocks in self._match(seq):
-            if run.refs:  # the others are free, so that taking them counts like taking any
-                need -= blocks
+        for piece, first, last in self._match(seq):
+            if piece.refs:  # the others are free, so that taking them counts like taking any
+                need -= last - first
         return need <= self.free - keep
 
     def found(self, seq: Sequence) -> int:
-        return sum([blocks for _, blocks in self._match(seq)]) * self.block_size
+        return sum([last - first for _, first, last in self._match(seq)]) * self.block_size
 
     def admit(self, seq: Sequence) -> None:
         found = self._match(seq)
-        self.free -= sum([blocks for run, blocks in found if not run.refs])
+        self.free -= sum([last - first for piece, first, last in found if not piece.refs])
         hold = self._holds[seq.index] = self.cache.pin(seq.chain or (), found)
         self._inside += hold.inside
         seq.held = hold.inside
@@ -72,7 +72,7 @@ class SharedPages(Pages):
         """What the blocks of a request that was admitted are called; see `chain`."""
         return list(self._holds[request].chain)
 
-    def _match(self, seq: Sequence) -> list[tuple[Run, int]]:
+    def _match(self, seq: Sequence) -> Found:
         """Blocks to be found: the last token must be computed, for it gives the next one."""
         if seq.chain is None:
             seq.chain = chain(seq, self.block_size)

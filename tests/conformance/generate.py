@@ -1,0 +1,82 @@
+"""Seeded random cases. Pools are small against what is asked for, so that they run short."""
+
+from collections.abc import Iterator
+from random import Random
+
+from tests.conformance.case import Case, Request
+
+SUITES = ("plain", "prefix", "hybrid", "samples", "ahead")
+
+
+def cases(suite: str, count: int, seed: int) -> Iterator[Case]:
+    """So many cases of a suite; the same ones for the same seed."""
+    for number in range(count):
+        yield case(suite, seed * 1_000_000 + number)
+
+
+def case(suite: str, seed: int) -> Case:
+    """One case of the suite."""
+    random = Random(f"{suite} {seed}")
+    size = random.choice([16, 16, 32, 64])
+    seqs = random.choice([2, 4, 8, 16])
+    budget = max(seqs, random.choice([size // 2 + 1, 64, 96, 256, 512]))
+    samples = random.choice([2, 3, 4]) if suite == "samples" else 1
+    prefix = suite in ("prefix", "samples") or (
+        suite in ("ahead", "hybrid") and random.random() < 0.5
+    )
+    unit = size * random.choice([1, 1, 2, 4])
+    longest = random.choice([4, 8, 16]) * size + random.randint(0, size)
+    requests = _requests(random, longest, unit if prefix else 0)
+    asked = sum(sorted(-(-(r.prompt + r.output) // size) for r in requests)[-seqs:]) * samples
+    windows, layers = _layers(random, size) if suite == "hybrid" else ((None,), (1,))
+    tables = sum(-(-n // min(layers)) for n in layers)
+    least = tables * (-(-longest // size) + 1)
+    tight = random.choice([0.3, 0.5, 0.7, 1.1])
+    return Case(
+        seed=seed,
+        blocks=max(least, int(asked * tables * tight)),
+        block_size=size,
+        max_model_len=longest,
+        max_num_seqs=seqs,
+        max_num_batched_tokens=budget,
+        requests=requests,
+        prefix=prefix,
+        unit=unit,
+        samples=samples,
+        ahead=suite == "ahead",
+        windows=windows,
+        layers=layers,
+    )
+
+
+def _requests(random: Random, longest: int, unit: int) -> tuple[Request, ...]:
+    found: list[Request] = []
+    now = 0
+    for _ in range(random.randint(2, 16)):
+        now += random.choice([0, 0, 0, 1, 2, 5, 20])
+        prompt = random.choice(
+            [
+                random.randint(1, max(1, longest // 8)),
+                random.randint(1, max(1, longest // 2)),
+                random.randint(1, longest - 2),
+                max(1, unit or 16) * random.randint(1, max(1, longest // (2 * max(1, unit or 16)))),
+            ]
+        )
+        prompt = min(prompt, longest - 1 + (random.random() < 0.02))  # some can never be served
+        room = max(1, longest - prompt)
+        output = random.randint(1, max(1, min(room, random.choice([3, 40, 120]))))
+        output += room * (random.random() < 0.03)  # and some are cut at the longest context
+        like, shared = -1, 0
+        if unit and found and random.random() < 0.6:
+            like = random.randrange(len(found))
+            shared = unit * random.randint(1, max(1, found[like].prompt // unit))
+            if random.random() < 0.3:  # the whole prompt again
+                prompt, shared = found[like].prompt, found[like].prompt
+        found.append(Request(now, prompt, output, like, shared))
+    return tuple(found)
+
+
+def _layers(random: Random, size: int) -> tuple[tuple[int | None, ...], tuple[int, ...]]:
+    """As gemma-3 (one full group, several windowed ones) and gpt-oss (one of each) have them."""
+    window = random.choice([size, 2 * size, 2 * size + 3, 4 * size])
+    return ((window, None), random.choice([(1, 1), (5, 1)]))
