@@ -5,19 +5,11 @@ from dataclasses import dataclass
 from sim.hardware import Device
 from sim.memory.activations import CONTEXT_BYTES, activation_bytes
 from sim.model.geometry import Model
-from sim.model.layers import KvFormat, LayerGroup
+from sim.model.kv_formats import kv_format
+from sim.model.layers import KvFormat
 from sim.policy.manager import Pool, Stored
 from sim.units import gib
 from workloads.errors import InputError
-
-KV_DTYPES = {
-    "fp16": KvFormat("fp16", 2),
-    "bf16": KvFormat("bf16", 2),
-    "fp8": KvFormat("fp8", 1),  # one scale a layer: constant, and too small to count
-    # vLLM's int8_per_token_head: a 32-bit scale for each token, head and tensor
-    "int8": KvFormat("int8", 1, scale_bytes=4),
-    "int8_fp16": KvFormat("int8_fp16", 1, scale_bytes=2),  # as the executor stores it
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,28 +46,7 @@ class Ledger:
         longest = max_model_len or self.model.max_position_embeddings
         groups, kv, tp = self.model.groups, self.kv, self.tp
         pool = Pool(self.kv_bytes, self.token_bytes, longest, groups=groups, tp=tp)
-        return pool.storing(tuple(_stored(group, kv, tp) for group in groups))
-
-
-def _stored(group: LayerGroup, kv: KvFormat, tp: int) -> Stored:
-    if group.kind == "shared":
-        return Stored(0, 0)
-    heads = group.heads_per_rank(tp)
-    key = heads * (group.head_dim * kv.element_bytes + kv.scale_bytes)
-    if not group.v_head_dim:
-        return Stored(key, 0, heads * kv.scale_bytes)
-    value = heads * (group.v_head_dim * kv.element_bytes + kv.scale_bytes)
-    return Stored(key, value, 2 * heads * kv.scale_bytes)
-
-
-def kv_format(model: Model, name: str) -> KvFormat:
-    """The format that `--kv-cache-dtype` names; "auto" is the model's own type."""
-    if name == "auto":
-        return KvFormat("auto", model.dtype_bytes)
-    if name not in KV_DTYPES:
-        known = ", ".join(["auto", *KV_DTYPES])
-        raise InputError(f"--kv-cache-dtype {name}: expected one of {known}")
-    return KV_DTYPES[name]
+        return pool.storing(tuple(Stored(*group.stored(kv, tp)) for group in groups))
 
 
 def kv_budget(
@@ -168,7 +139,7 @@ def _check_division(model: Model, tp: int) -> None:
             f"--tp {tp}: expected a positive divisor of {model.name}'s {model.num_heads} heads"
         )
     for group in model.groups:
-        if group.kind != "mla" and group.kv_heads % tp and tp % group.kv_heads:
+        if not group.latent and group.kv_heads % tp and tp % group.kv_heads:
             raise InputError(
                 f"--tp {tp}: {model.name}'s {group.kv_heads} KV heads are neither divided nor "
                 "repeated evenly; expected a divisor or a multiple"

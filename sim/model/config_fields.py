@@ -1,7 +1,7 @@
 """Typed access to a configuration's fields, with one clear line where one is wrong."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from workloads.errors import InputError
 
@@ -9,34 +9,34 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "num_hidden_layers": ("n_layer", "num_layers", "n_layers"),
     "num_attention_heads": ("n_head", "n_heads"),
     "num_key_value_heads": ("num_kv_heads", "n_head_kv"),
-    "hidden_size": ("n_embd", "d_model"),
+    "hidden_size": ("n_embd", "d_model", "n_embed"),
+    "layer_types": ("layers_block_type",),
+    "num_experts_per_tok": (
+        "num_experts_per_token",
+        "top_k_experts",
+        "moe_top_k",
+        "moe_topk",
+        "moe_k",
+    ),
     "intermediate_size": ("ffn_dim", "n_inner"),
     "max_position_embeddings": ("n_positions", "max_seq_len", "seq_length"),
     "sliding_window_pattern": ("_sliding_window_pattern",),
-    "num_experts": ("num_local_experts", "n_routed_experts"),
+    "num_experts": ("num_local_experts", "n_routed_experts", "moe_num_experts"),
+    "n_shared_experts": ("num_shared_experts", "moe_num_shared_experts", "num_shared_expert"),
+    "shared_expert_intermediate_size": (
+        "moe_shared_expert_intermediate_size",
+        "shared_intermediate_size",
+        "share_expert_dim",
+    ),
+    "max_source_positions": (),
     "hidden_act": ("hidden_activation", "activation_function"),
 }
 """Other names under which published configurations keep the same field."""
 
-CLASS_DEFAULTS: dict[str, dict[str, object]] = {
-    # A config.json omits what equals its class's default, so the class (model_type) supplies it.
-    # Source: transformers, models/*/configuration_*.py.
-    "gemma": {"head_dim": 256, "tie_word_embeddings": True},
-    "gemma2": {"head_dim": 256, "tie_word_embeddings": True, "sliding_window_pattern": 2},
-    "gemma3_text": {
-        "head_dim": 256,
-        "num_attention_heads": 8,
-        "num_key_value_heads": 4,
-        "sliding_window_pattern": 6,
-        "tie_word_embeddings": True,
-        "vocab_size": 262208,
-        "max_position_embeddings": 131072,
-    },
-    "cohere2": {"sliding_window_pattern": 4, "tie_word_embeddings": True},
-    "opt": {"tie_word_embeddings": True},
-    "gpt2": {"tie_word_embeddings": True},
-    "phi": {"partial_rotary_factor": 0.5},
-}
+DTYPE_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "auto": 2}
+"""Types of weights and states; "auto" is what a checkpoint has, 16 bits for all current ones."""
+
+LARGEST = 10**12  # above any count of anything: a slip, or nonsense
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,18 +45,24 @@ class Fields:
 
     content: Mapping[str, object]
     where: str
+    names: Mapping[str, str] = field(default_factory=dict)  # the family's spelling of a usual name
+
+    def of_family(self, names: Mapping[str, str], defaults: Mapping[str, object]) -> "Fields":
+        """The same fields, read as a family spells them, with its class's defaults."""
+        return Fields(self.content, self.where, names).with_defaults(defaults)
 
     def with_defaults(self, defaults: Mapping[str, object]) -> "Fields":
         """The same fields, with defaults for those that are absent."""
         absent = {key: value for key, value in defaults.items() if self.find(key)[1] is None}
-        return Fields({**self.content, **absent}, self.where)
+        return Fields({**self.content, **absent}, self.where, self.names)
 
     def find(self, key: str) -> tuple[str, object]:
         """The name under which the field is there, and its value; null counts as absent."""
-        for name in (key, *ALIASES.get(key, ())):
+        own = (self.names[key],) if key in self.names else ()
+        for name in (*own, key, *ALIASES.get(key, ())):
             if self.content.get(name) is not None:
                 return name, self.content[name]
-        return key, None
+        return own[0] if own else key, None
 
     def has(self, key: str) -> bool:
         """Whether the field is there and not null."""
@@ -70,8 +76,57 @@ class Fields:
         if value is None:
             raise InputError(f"{self.where}: {name} is missing, expected a positive integer")
         if isinstance(value, bool) or not isinstance(value, int) or value < (default is None):
-            raise InputError(f"{self.where}: {name}={value!r}, expected a positive integer")
+            raise InputError(f"{self.where}: {name}={_cut(value)}, expected a positive integer")
+        if value > LARGEST:
+            raise InputError(f"{self.where}: {name}={_cut(value)}, expected at most {LARGEST:,}")
         return value
+
+    def integers(self, key: str, layers: int) -> list[int]:
+        """One count for all layers, or one a layer."""
+        name, value = self.find(key)
+        if not isinstance(value, list):
+            return [self.integer(key)] * layers
+        if len(value) != layers:
+            raise InputError(
+                f"{self.where}: {name}: {len(value)} entries, expected one for each of {layers} "
+                "layers"
+            )
+        if wrong := [one for one in value if type(one) is not int or not 0 < one <= LARGEST]:
+            raise InputError(
+                f"{self.where}: {name} has {_cut(wrong[0])}, expected positive integers"
+            )
+        return list(value)
+
+    def numbers(self, key: str, layers: int, first: int = 0) -> set[int]:
+        """A list of layers' numbers, counted from `first`."""
+        name, value = self.find(key)
+        if not isinstance(value, list):
+            raise InputError(f"{self.where}: {name}={_cut(value)}, expected a list of layers")
+        if wrong := [i for i in value if type(i) is not int or not first <= i < first + layers]:
+            raise InputError(
+                f"{self.where}: {name} has {_cut(wrong[0])}, expected layers from {first} to "
+                f"{first + layers - 1}"
+            )
+        return set(value)
+
+    def nested(self, key: str) -> "Fields":
+        """An object within."""
+        value = self.find(key)[1]
+        if not isinstance(value, dict):
+            raise InputError(f"{self.where}: {key}={_cut(value)}, expected an object")
+        return Fields(value, f"{self.where}: {key}")
+
+    def dtype_bytes(self, key: str = "dtype", default: int | None = None) -> int:
+        """Bytes of an element of the type that the field names; without it, `default`."""
+        name, value = self.find(key)
+        if value is None and key == "dtype":
+            name, value = self.find("torch_dtype")
+        if value is None or (value == "auto" and default is not None):
+            return 2 if default is None else default
+        if not isinstance(value, str) or value.removeprefix("torch.") not in DTYPE_BYTES:
+            known = ", ".join(DTYPE_BYTES)
+            raise InputError(f"{self.where}: {name}={_cut(value)}, expected one of {known}")
+        return DTYPE_BYTES[value.removeprefix("torch.")]
 
     def number(self, key: str, default: float) -> float:
         """A positive number."""
@@ -79,7 +134,7 @@ class Fields:
         if value is None:
             return default
         if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-            raise InputError(f"{self.where}: {name}={value!r}, expected a positive number")
+            raise InputError(f"{self.where}: {name}={_cut(value)}, expected a positive number")
         return float(value)
 
     def flag(self, key: str, default: bool) -> bool:
@@ -88,7 +143,7 @@ class Fields:
         if value is None:
             return default
         if not isinstance(value, bool):
-            raise InputError(f"{self.where}: {name}={value!r}, expected true or false")
+            raise InputError(f"{self.where}: {name}={_cut(value)}, expected true or false")
         return value
 
     def string(self, key: str, default: str) -> str:
@@ -97,7 +152,7 @@ class Fields:
         if value is None:
             return default
         if not isinstance(value, str):
-            raise InputError(f"{self.where}: {name}={value!r}, expected a string")
+            raise InputError(f"{self.where}: {name}={_cut(value)}, expected a string")
         return value
 
     def items(self, key: str) -> list[object] | None:
@@ -107,7 +162,7 @@ class Fields:
             return None
         layers = self.integer("num_hidden_layers")
         if not isinstance(value, list) or len(value) != layers:
-            found = f"{len(value)} entries" if isinstance(value, list) else repr(value)
+            found = f"{len(value)} entries" if isinstance(value, list) else _cut(value)
             raise InputError(
                 f"{self.where}: {name}: {found}, expected one for each of {layers} layers"
             )
@@ -135,3 +190,9 @@ class Fields:
         """Whether positions rotate keys: learned position tables (OPT, GPT-2) don't."""
         learned = self.string("model_type", "") in {"opt", "gpt2", "gpt_bigcode"}
         return not (learned or self.flag("alibi", False))
+
+
+def _cut(value: object) -> str:
+    """The value as Python writes it, on one line of a sensible length."""
+    text = "missing" if value is None else repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

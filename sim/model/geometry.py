@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from sim.model.layers import KV_16BIT, KvFormat, LayerGroup
+from sim.model.states import StateGroup
 from sim.model.weights import Weights
 
 
@@ -18,15 +19,18 @@ class Model:
     vocab_size: int
     max_position_embeddings: int
     rotary_dim: int  # 0: positions are not rotary
-    groups: tuple[LayerGroup, ...]
+    groups: tuple[LayerGroup, ...]  # layers that keep KV of tokens
     weights: Weights
+    states: tuple[StateGroup, ...] = ()  # layers whose memory of a sequence has one size
+    depth: int = 0  # decoder layers; 0: each layer is in one group
+    kv_scheme: str = ""  # what the checkpoint says its KV cache is stored in
     source: str = ""
     notes: tuple[str, ...] = ()  # what was not counted, for people to read
 
     @property
     def layers(self) -> int:
-        """Decoder layers, of all groups."""
-        return sum(group.layers for group in self.groups)
+        """Decoder layers, those without a KV cache included."""
+        return self.depth or sum(group.layers for group in self.groups)
 
     @property
     def dtype_bytes(self) -> int:
@@ -56,22 +60,30 @@ class Model:
         """Bytes of a sequence's full windows, per GPU: the constant of the affine footprint."""
         return sum(group.token_bytes(kv, tp) * (group.window or 0) for group in self.groups)
 
+    def state_bytes(self, tp: int = 1) -> int:
+        """Bytes of a sequence's recurrent states, and of what it read of an encoder, per GPU."""
+        return sum(group.sequence_bytes(tp) for group in self.states)
+
     def kv_sequence_bytes(self, tokens: int, kv: KvFormat = KV_16BIT, tp: int = 1) -> int:
         """Bytes that a sequence of that length must keep ("window-capped" accounting), per GPU."""
-        return sum(group.token_bytes(kv, tp) * group.kept(tokens) for group in self.groups)
+        kept = sum(group.token_bytes(kv, tp) * group.kept(tokens) for group in self.groups)
+        return kept + self.state_bytes(tp)
 
     def formula(self, kv: KvFormat = KV_16BIT, tp: int = 1) -> str:
-        """`kv_bytes_per_token` with its factors filled in."""
-        terms = [group.formula(kv, tp) for group in self.groups]
-        total = self.kv_bytes_per_token(kv, tp)
-        return f"{' + '.join(terms)} = {total:,} B per token"
+        """`kv_bytes_per_token` with its factors filled in, and the states of a sequence."""
+        terms = [group.formula(kv, tp) for group in self.groups] or ["no layer keeps tokens"]
+        text = f"{' + '.join(terms)} = {self.kv_bytes_per_token(kv, tp):,} B per token"
+        if not self.states:
+            return text
+        states = " + ".join(group.formula(tp) for group in self.states)
+        return f"{text}; {states} = {self.state_bytes(tp):,} B per sequence"
 
     # -- weights and arithmetic --------------------------------------------------------------
 
     def weight_bytes(self, tp: int = 1) -> int:
         """Bytes of weights on one of `tp` GPUs."""
-        ranks = max(group.kv_heads for group in self.groups)
-        mla = any(group.kind == "mla" for group in self.groups)
+        ranks = max((group.kv_heads for group in self.groups), default=1)
+        mla = any(group.latent for group in self.groups)
         return self.weights.bytes_per_gpu(tp, tp if mla else min(tp, ranks))
 
     def weight_read_bytes(self, tokens: int = 1) -> int:
@@ -105,7 +117,7 @@ class Model:
         Q·K and P·V each take 2 FLOPs a head and dimension: 4 · heads · head_dim · layers. MLA
         counts its absorbed form, in which keys and values are the latent vector itself.
         """
-        value_dim = group.latent_dim if group.kind == "mla" else group.v_head_dim
+        value_dim = group.latent_dim if group.latent else group.v_head_dim
         return 2 * self.num_heads * (group.head_dim + value_dim) * group.layers
 
     def rotary_table_bytes(self) -> int:

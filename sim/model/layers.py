@@ -1,51 +1,88 @@
-"""What one kind of attention layer stores per token. Counts are integers; nothing is rounded."""
+"""What equal layers store of each token. Counts are integers; nothing is rounded."""
 
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["full", "window", "chunked", "mla", "shared"]
+Kind = Literal["full", "window", "chunked", "mla", "sparse_mla", "indexer", "shared"]
 
 
 @dataclass(frozen=True, slots=True)
 class KvFormat:
-    """Bytes of a stored KV element, and of its scale for each token, head and tensor (K, V)."""
+    """How KV elements are stored: bits of one, and what scales add to a vector (K or V of a head).
+
+    `scale_bytes` belong to a vector, `block_scales` is one byte for each so many elements.
+    """
 
     name: str
-    element_bytes: int
+    bits: int
     scale_bytes: int = 0
+    block_scales: int = 0
+
+    def vector(self, elements: int) -> tuple[int, int]:
+        """Bytes of a vector of that many elements: payload and scales."""
+        blocks = elements // self.block_scales if self.block_scales else 0
+        return -(-elements * self.bits // 8), self.scale_bytes + blocks
 
 
-KV_16BIT = KvFormat("16-bit", 2)
+KV_16BIT = KvFormat("16-bit", 16)
 
 
 @dataclass(frozen=True, slots=True)
 class LayerGroup:
-    """Equal attention layers.
+    """Equal layers that keep something of every token, or of the last ones.
 
     kind: "full" keeps K and V of every token; "window" of the last `window` tokens; "chunked" of
     the current chunk of `window` tokens; "mla" keeps one latent vector (plus a rotary key) for all
-    heads (DeepSeek-V2, arXiv:2405.04434, section 2.1); "shared" reads another layer's cache.
+    heads (DeepSeek-V2, arXiv:2405.04434, section 2.1); "sparse_mla" the same, of which a query
+    reads few tokens, and "indexer" is the key cache by which they are chosen; "shared" reads
+    another layer's cache.
     """
 
     layers: int
     kind: Kind
     kv_heads: int
-    head_dim: int  # of a key; for "mla" latent + rotary dimensions
-    v_head_dim: int  # of a value; 0 for "mla", whose values are read from the key's latent part
+    head_dim: int  # of a key; for latent kinds latent + rotary dimensions
+    v_head_dim: int  # of a value; 0 where values are read from the key's latent part
     window: int | None = None  # tokens; for "window" and "chunked" alone
-    latent_dim: int = 0  # for "mla" alone: the part of the key that values are read from
+    latent_dim: int = 0  # for latent kinds alone: the part of the key that values are read from
+    own_bytes: int = 0  # of a token in one layer, where no --kv-cache-dtype changes it
+    own_side: int = 0  # of them, scales
+
+    @property
+    def latent(self) -> bool:
+        """One vector for all heads, which GPUs can't divide."""
+        return self.kind in {"mla", "sparse_mla", "indexer"}
 
     def heads_per_rank(self, tp: int = 1) -> int:
         """KV heads a GPU stores: max(1, kv_heads // tp). A latent vector can't be divided."""
-        return 1 if self.kind == "mla" else max(1, self.kv_heads // tp)
+        return 1 if self.latent else max(1, self.kv_heads // tp)
+
+    def stored(self, kv: KvFormat, tp: int = 1) -> tuple[int, int, int]:
+        """Bytes of one token in one layer on one of `tp` GPUs: key, value, and scales of both."""
+        if self.kind == "shared":
+            return 0, 0, 0
+        if self.own_bytes:
+            return self.own_bytes, 0, self.own_side
+        if self.kind == "sparse_mla" and kv.bits == 8:
+            return self._packed()
+        heads = self.heads_per_rank(tp)
+        key, key_side = kv.vector(self.head_dim)
+        if not self.v_head_dim:
+            return heads * (key + key_side), 0, heads * key_side
+        value, value_side = kv.vector(self.v_head_dim)
+        side = heads * (key_side + value_side)
+        return heads * (key + key_side), heads * (value + value_side), side
+
+    def _packed(self) -> tuple[int, int, int]:
+        """FlashMLA's 8-bit row: the latent part in 8 bits, a 32-bit scale for each 128 of it, and
+        rotary dimensions in 16 (DeepSeek-V3.2: 512 + 4 × 4 + 64 × 2 = 656 B)."""
+        scales = 4 * -(-self.latent_dim // 128)
+        return self.latent_dim + scales + 2 * (self.head_dim - self.latent_dim), 0, scales
 
     def token_bytes(self, kv: KvFormat, tp: int = 1) -> int:
         """Bytes of one token over this group's layers on one of `tp` GPUs, while it is kept."""
-        if self.kind == "shared":
-            return 0
-        elements = (self.head_dim + self.v_head_dim) * kv.element_bytes
-        scales = (2 if self.v_head_dim else 1) * kv.scale_bytes
-        return self.layers * self.heads_per_rank(tp) * (elements + scales)
+        key, value, _ = self.stored(kv, tp)
+        return self.layers * (key + value)
 
     def kept(self, tokens: int) -> int:
         """Tokens that a sequence of that length keeps in these layers."""
@@ -56,19 +93,20 @@ class LayerGroup:
         kind = "" if self.kind == "full" else f"{self.kind} "
         if self.kind == "shared":
             return f"{self.layers} shared layers × 0 B"
-        if self.kind == "mla":
+        key, _, side = self.stored(kv, tp)
+        if self.own_bytes or (self.kind == "sparse_mla" and kv.bits == 8):
+            scales = f" (of them {side} of scales)" if side else ""
+            return f"{self.layers} {kind}layers × {key} B{scales}"
+        if self.latent:
             rotary = self.head_dim - self.latent_dim
-            text = f"{self.layers} mla layers × ({self.latent_dim} + {rotary})"
+            text = f"{self.layers} {kind}layers × ({self.latent_dim} + {rotary})"
         elif self.head_dim == self.v_head_dim:
             text = f"2 × {self.layers} {kind}layers × {self._heads(tp)} × {self.head_dim}"
         else:
             dims = f"({self.head_dim} + {self.v_head_dim})"
             text = f"{self.layers} {kind}layers × {self._heads(tp)} × {dims}"
-        text += f" × {kv.element_bytes} B"
-        if kv.scale_bytes:
-            vectors = (2 if self.v_head_dim else 1) * self.layers * self.heads_per_rank(tp)
-            text += f" + {vectors:,} scales × {kv.scale_bytes} B"
-        return text
+        text += f" × {kv.bits // 8} B" if kv.bits % 8 == 0 else f" × {kv.bits} bits"
+        return text + (f" + {self.layers * side:,} B of scales" if side else "")
 
     def _heads(self, tp: int) -> str:
         split = f" of {self.kv_heads}" if tp > 1 else ""

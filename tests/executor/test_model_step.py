@@ -15,9 +15,9 @@ from executor.cache.tensors import DTYPES, CacheTensors
 from executor.device.llama import Llama, random_weights
 from executor.device.torch_device import TorchDevice
 from executor.work import Decode, Work
-from sim.memory.ledger import kv_format
 from sim.model.geometry import Model
 from sim.model.hf_config import model_from_config
+from sim.model.kv_formats import kv_format
 from sim.plan import Chunk
 from workloads.errors import InputError
 

@@ -53,11 +53,12 @@ def test_layer_types(tmp_path: Path) -> None:
 
 def test_chunked_layers(tmp_path: Path) -> None:
     expected = [(2, "full", None), (6, "chunked", 256)]
+    chunks = {"model_type": "llama4_text", "attention_chunk_size": 256, "head_dim": 64}
     types = (["chunked_attention"] * 3 + ["full_attention"]) * 2
-    assert kinds(load(tmp_path, layer_types=types, attention_chunk_size=256)) == expected
-    assert kinds(load(tmp_path, attention_chunk_size=256)) == expected
+    assert kinds(load(tmp_path, layer_types=types, **chunks)) == expected
+    assert kinds(load(tmp_path, **chunks)) == expected
     rotary = [1, 1, 1, 0] * 2
-    assert kinds(load(tmp_path, no_rope_layers=rotary, attention_chunk_size=256)) == expected
+    assert kinds(load(tmp_path, no_rope_layers=rotary, **chunks)) == expected
 
 
 @pytest.mark.parametrize(
@@ -102,7 +103,13 @@ def test_nested_text_config(tmp_path: Path) -> None:
 
 
 def test_latent_attention(tmp_path: Path) -> None:
-    latent = {"kv_lora_rank": 256, "qk_rope_head_dim": 32, "qk_nope_head_dim": 64, "v_head_dim": 64}
+    latent = {
+        "model_type": "deepseek_v3",
+        "kv_lora_rank": 256,
+        "qk_rope_head_dim": 32,
+        "qk_nope_head_dim": 64,
+        "v_head_dim": 64,
+    }
     model = load(tmp_path, **latent)
     assert model.kv_bytes_per_token() == 8 * (256 + 32) * 2
     assert model.formula() == "8 mla layers × (256 + 32) × 2 B = 4,608 B per token"
@@ -118,9 +125,12 @@ def test_an_index_beside_the_file_says_what_weights_take(tmp_path: Path) -> None
         load(tmp_path)
 
 
-def test_unknown_architectures_say_what_is_assumed(tmp_path: Path) -> None:
-    model = load(tmp_path, model_type="novel")
-    assert model.notes == ("weights are counted as Llama's (model_type novel)",)
+def test_types_whose_weights_are_not_known_exactly_say_so(tmp_path: Path) -> None:
+    model = load(tmp_path, model_type="granite")
+    (note,) = model.notes
+    assert note.startswith("weights are counted to within 3 %")
+    least, most = model.weights.range_bytes()
+    assert least < model.weight_bytes() < most
 
 
 @pytest.mark.parametrize(
@@ -135,12 +145,19 @@ def test_unknown_architectures_say_what_is_assumed(tmp_path: Path) -> None:
         ({"hidden_size": 1000}, "head_dim is missing and hidden_size=1000 is no multiple"),
         ({"num_key_value_heads": 3}, "num_key_value_heads=3, expected a divisor"),
         ({"layer_types": ["full_attention"]}, "layer_types: 1 entries, expected one for each of 8"),
-        ({"layer_types": ["mamba"] * 8}, r"layer_types\[0\]='mamba', expected one of"),
+        (
+            {"layer_types": ["mamba"] * 8},
+            "layer_types has layers of a recurrence, which model_type",
+        ),
+        ({"layer_types": ["rnn"] * 8}, r"layer_types\[0\]='rnn', expected one of"),
         ({"layer_types": ["sliding_attention"] * 8}, "sliding_window is missing"),
-        ({"mamba_d_state": 16}, "mamba_d_state: state-space layers can't be sized"),
+        ({"mamba_d_state": 16}, "mamba_d_state=16: not known for model_type='llama'"),
+        ({"model_type": "novel"}, "model_type='novel' isn't known"),
+        ({"model_type": "absent"}, "model_type is missing"),
         ({"num_kv_shared_layers": 8}, "num_kv_shared_layers=8, expected less than 8"),
         ({"dtype": "int3"}, "dtype='int3', expected one of"),
         ({"quantization_config": {"quant_method": "x"}}, "quant_method='x', expected one of"),
+        ({"quantization_config": 4}, "quantization_config=4, expected an object"),
         ({"num_experts": 2, "num_experts_per_tok": 4}, "num_experts_per_tok=4, expected at most 2"),
     ],
 )
