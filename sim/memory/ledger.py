@@ -45,7 +45,8 @@ class Ledger:
         """The memory a policy manages. Without a longest context the model's own holds."""
         longest = max_model_len or self.model.max_position_embeddings
         groups, kv, tp = self.model.groups, self.kv, self.tp
-        pool = Pool(self.kv_bytes, self.token_bytes, longest, groups=groups, tp=tp)
+        states = self.model.states
+        pool = Pool(self.kv_bytes, self.token_bytes, longest, groups=groups, tp=tp, states=states)
         return pool.storing(tuple(Stored(*group.stored(kv, tp)) for group in groups))
 
 

@@ -41,6 +41,7 @@ def explain(model: Model, fit: Fit) -> list[tuple[str, int]]:
         for group, share in zip(model.groups, fit.groups, strict=True):
             whose = "" if len(model.groups) == 1 else f" of {group.layers} {group.kind} layers"
             lines.append((use + whose, share[part]))
+    lines.append(("states of sequences", memory.live - sum(live for live, _ in fit.groups)))
     lines.append(("landmarks", memory.metadata - sum(side for _, side in fit.groups)))
     return [
         *(line for line in lines if line[1]),

@@ -188,7 +188,12 @@ class Fields:
 
     def uses_rotary(self) -> bool:
         """Whether positions rotate keys: learned position tables (OPT, GPT-2) don't."""
-        learned = self.string("model_type", "") in {"opt", "gpt2", "gpt_bigcode"}
+        learned = self.string("model_type", "") in {
+            "opt",
+            "gpt2",
+            "gpt_bigcode",
+            "whisper",
+        }
         return not (learned or self.flag("alibi", False))
 
 

@@ -15,6 +15,7 @@ from sim.model.hf_weights import count_weights
 from sim.model.known_fields import check_known
 from sim.model.layers import LayerGroup
 from sim.model.quantisation import read_scheme
+from sim.model.states import StateGroup
 from sim.model.traits import traits_of
 from workloads.errors import InputError
 
@@ -79,7 +80,7 @@ def model_from_config(content: Mapping[str, object], name: str, where: str) -> M
     return Model(
         name=name,
         hidden_size=text.integer("hidden_size"),
-        num_heads=_heads(text, groups),
+        num_heads=_heads(text, groups, states),
         intermediate_size=widest(text, traits, len(kinds)),
         gated_mlp=traits.gated,
         vocab_size=text.integer("vocab_size"),
@@ -135,9 +136,11 @@ def _scheme_of(text: Fields) -> object:
     return None
 
 
-def _heads(text: Fields, groups: tuple[LayerGroup, ...]) -> int:
-    """Query heads; 1 for a model without attention."""
-    return text.integer("num_attention_heads") if groups else 1
+def _heads(text: Fields, groups: tuple[LayerGroup, ...], states: tuple[StateGroup, ...]) -> int:
+    """Query heads; for a model without attention, heads of its recurrence."""
+    if groups:
+        return text.integer("num_attention_heads")
+    return min(part.shards for group in states for part in group.parts if part.name == "state")
 
 
 def _check_heads(text: Fields, groups: tuple[LayerGroup, ...]) -> None:

@@ -10,7 +10,9 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from sim.model.layers import LayerGroup
+from sim.model.states import StateGroup
 from sim.sequence import Sequence
+from workloads.errors import InputError
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,12 @@ class Pool:
     groups: tuple[LayerGroup, ...] = ()
     stored: tuple[Stored, ...] = ()
     tp: int = 1
+    states: tuple[StateGroup, ...] = ()  # layers that keep a state of a sequence
+
+    @property
+    def state_bytes(self) -> int:
+        """States of one sequence on this device, whatever its length."""
+        return sum(group.sequence_bytes(self.tp) for group in self.states)
 
     @property
     def payload_bytes(self) -> int:
@@ -86,8 +94,14 @@ class Manager(ABC):
     A manager that takes room only as sequences are extended may say False: where an engine begins
     what fits as far as its first chunk, it is then asked with `target` cut to that.
     """
+    holds_states = False  # whether it has room for `pool.states`
 
     def __init__(self, pool: Pool) -> None:
+        if pool.states and not self.holds_states:
+            raise InputError(
+                "the model keeps a state of each sequence beside its tokens' KV, which paging "
+                "alone holds; expected paging without prefix sharing or a retention"
+            )
         self.pool = pool
         self.tick = 0
         self.decoding = 0  # sequences that joined

@@ -33,6 +33,10 @@ class Paging(Placement):
             raise InputError(f"paging: watermark={self.watermark}, expected 0 <= watermark < 1")
 
     def place(self, pool: Pool, retained: Retained) -> Manager:
+        if pool.states and retained.read is None:
+            from sim.policy.state_pages import StatePages  # late: few runs need it
+
+            return StatePages(pool, self.block_size, self.watermark)
         if self.layers == "reserved":
             return pages(pool, "paging", self.block_size, self.watermark, retained)
         if retained.read is not None:

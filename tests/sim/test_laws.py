@@ -12,6 +12,7 @@ from sim.engine.loop import serve as serve_in_step
 from sim.engine.record import UNFINISHED, Recorder
 from sim.engine.scheduler import Scheduler
 from sim.model.layers import LayerGroup
+from sim.model.states import StateGroup, StatePart
 from sim.plan import AS_PER_S, Done, Execute, StepPlan
 from sim.policy.manager import Pool, Stored
 from sim.policy.registry import parse_policy
@@ -42,7 +43,9 @@ POLICIES = (
     "paging:block_size=4+top_k:k=8,mode=evict",
     "paging:block_size=2,layers=unified",
     "paging:block_size=2,layers=capped",
+    "paging:block_size=4" + (BESIDE := " beside states"),
 )
+STATES = (StateGroup(5, "mamba", (StatePart("state", 20_000, 2, 1),)),)
 GROUPS = (LayerGroup(1, "full", 40, 80, 80), LayerGroup(2, "window", 40, 80, 80, window=7))
 STORED = (Stored(6400, 6400), Stored(6400, 6400))
 TOKEN_BYTES = 3 * 2 * 6400
@@ -134,7 +137,10 @@ def serve(
 
 def scheduler(policy: str, tokens: int, bounds: Limits) -> Scheduler:
     pool = Pool(tokens * TOKEN_BYTES + 7, TOKEN_BYTES, bounds.max_model_len, 0, GROUPS, STORED)
-    return Scheduler(parse_policy(policy).manager(pool), bounds)
+    if policy.endswith(BESIDE):
+        full = Pool(pool.capacity_bytes, 0, pool.max_len, 0, GROUPS[:1], states=STATES)
+        pool = full.storing(STORED[:1])
+    return Scheduler(parse_policy(policy.removesuffix(BESIDE)).manager(pool), bounds)
 
 
 def departed(recorder: Recorder) -> int:
