@@ -248,9 +248,11 @@ class Contract(RuleBasedStateMachine):
         assert manager.decoding == len(self.decoding)
         assert manager.live_tokens() <= stored + grown
         memory = manager.memory()
-        assert memory.live <= (stored + grown) * manager.pool.payload_bytes
+        holding = [s for s in self.prefilling + self.resting + self.decoding if s.held]
+        states = len(holding) * manager.pool.state_bytes
+        assert memory.live - states <= (stored + grown) * manager.pool.payload_bytes
         if groups := manager.live_by_group():
-            assert sum(payload for payload, _ in groups) == memory.live
+            assert sum(payload for payload, _ in groups) == memory.live - states
             assert sum(side for _, side in groups) <= memory.metadata  # landmarks come beside
         assert manager.uses(manager.tally()) == (*memory, manager.cached_bytes())
 

@@ -1,22 +1,18 @@
 """Paging beside states of sequences: vLLM's cut of the pool, worked out, and the laws."""
 
-import sys
-from pathlib import Path
-
 import pytest
-from hypothesis.stateful import invariant, run_state_machine_as_test
+from hypothesis import Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
 
 from sim.model.layers import LayerGroup
 from sim.model.states import StateGroup, StatePart
+from sim.policy import laws
+from sim.policy.laws import Contract, pool
 from sim.policy.manager import Pool
 from sim.policy.registry import parse_policy
 from sim.policy.state_pages import StatePages, cut
 from sim.sequence import Sequence
 from workloads.errors import InputError
-
-sys.path.insert(0, str(Path(__file__).parent))
-import contract
-from contract import HISTORIES, Contract, pool
 
 ATTENTION = LayerGroup(6, "full", 2, 128, 128)  # 1,024 B a token and layer in 16 bits
 STATE = StateGroup(23, "mamba2", (StatePart("state", 1_067_008, 2, 1),))  # 2,134,016 B a layer
@@ -84,28 +80,23 @@ SMALL = (StateGroup(5, "mamba", (StatePart("state", 300, 2, 1),)),)
 
 
 class BesideStates(Contract):
-    """All laws of a policy, with states among the live bytes."""
+    """All laws, over a pool of a model with states."""
 
-    spec = "paging:block_size=4"
+    spec = parse_policy("paging:block_size=4")
     tokens = (160, 400)
-
-    @invariant()
-    def conserves_bytes(self) -> None:
-        if not hasattr(self, "manager"):
-            return
-        manager = self.manager
-        manager.check_integrity()
-        memory = manager.memory()
-        holding = [s for s in self.prefilling + self.resting + self.decoding if s.held]
-        stored = manager.context + manager.prefilled
-        states = len(holding) * manager.pool.state_bytes
-        assert memory.live == stored * manager.pool.payload_bytes + states
-        assert manager.uses(manager.tally()) == (*memory, manager.cached_bytes())
 
 
 def test_laws_beside_states(monkeypatch: pytest.MonkeyPatch) -> None:
     def with_states(tokens: int, max_len: int, groups: tuple[LayerGroup, ...]) -> Pool:
         return hybrid(tokens, max_len, groups[0], SMALL)
 
-    monkeypatch.setattr(contract, "pool", with_states)
-    run_state_machine_as_test(BesideStates, settings=HISTORIES)
+    monkeypatch.setattr(laws, "pool", with_states)
+    histories = settings(
+        max_examples=2000,
+        stateful_step_count=8,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        phases=(Phase.generate, Phase.shrink),
+    )
+    run_state_machine_as_test(BesideStates, settings=histories)
