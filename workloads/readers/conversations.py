@@ -10,14 +10,31 @@ from itertools import pairwise
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
 from workloads.errors import InputError
-from workloads.schema import PrefixBlocks, Provenance, Trace, Turns
+from workloads.schema import Ints, PrefixBlocks, Provenance, Trace, Turns
 
 Tokens = Annotated[int, Field(ge=0, le=2**53, strict=True)]
 Seconds = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
-Ids = list[Annotated[int, Field(ge=0, le=2**53, strict=True)]]
+
+
+def _as_ids(value: Any) -> Ints:
+    """A list of whole numbers as an array: as objects, millions of them would fill memory."""
+    try:
+        ids = np.array(value)
+    except (ValueError, OverflowError):
+        ids = np.array(None)
+    if ids.ndim == 1 and not len(ids):
+        return np.empty(0, np.int64)
+    if not isinstance(value, list) or ids.ndim != 1 or ids.dtype != np.int64:
+        raise ValueError("expected a list of whole numbers")
+    if int(ids.min()) < 0 or int(ids.max()) > 2**53:
+        raise ValueError("expected whole numbers from 0 to 2^53")
+    return ids
+
+
+Ids = Annotated[Any, BeforeValidator(_as_ids)]
 
 
 class Request(BaseModel):
@@ -63,7 +80,7 @@ class _Columns:
     turn: list[int] = field(default_factory=list)
     after: list[tuple[int, ...]] = field(default_factory=list)
     delay: list[float] = field(default_factory=list)
-    ids: list[list[int]] = field(default_factory=list)
+    ids: list[Ints] = field(default_factory=list)
     dropped: int = 0
 
 
@@ -89,7 +106,8 @@ def read_conversations(found: Iterable[tuple[str, Any]], name: str, label: str) 
         local = talk.hash_id_scope == "local"
         for request in _requests(talk):
             _check_ids(request, size, place)
-            base = max(base, (before if local else 0) + max(request.hash_ids, default=-1) + 1)
+            last = int(request.hash_ids.max(initial=-1))
+            base = max(base, (before if local else 0) + last + 1)
         _add(rows, talk, session, before if local else 0)
     if not rows.arrival:
         raise InputError(f"{label}: no usable request, expected conversations with output tokens")
@@ -181,7 +199,7 @@ def _put(
     rows.turn.append(turn)
     rows.after.append(waits)
     rows.delay.append(max(gap, 0.0) if waits else 0.0)
-    rows.ids.append([base + one for one in request.hash_ids])
+    rows.ids.append(request.hash_ids + base)
     return (len(rows.arrival) - 1,)
 
 
@@ -192,14 +210,16 @@ def _trace(rows: _Columns, size: int, unused: int, name: str, label: str) -> Tra
     order = np.lexsort((np.arange(len(arrival)), _no_earlier(rows, arrival)))
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
-    ids, offsets = [], [0]
+    parts: list[Ints] = []
+    offsets = [0]
     for row in order.tolist():
         own = rows.ids[row]
+        parts.append(own)
+        offsets.append(offsets[-1] + len(own))
         if len(own) * size < rows.prompt[row]:
-            own = [*own, unused]
+            parts.append(np.array([unused]))
             unused += 1
-        ids += own
-        offsets.append(len(ids))
+            offsets[-1] += 1
     after = [[int(place[one]) for one in rows.after[row]] for row in order.tolist()]
     stamps = arrival[order]
     dropped = {"zero tokens": rows.dropped} if rows.dropped else {}
@@ -216,7 +236,7 @@ def _trace(rows: _Columns, size: int, unused: int, name: str, label: str) -> Tra
             (f"{sessions} conversations; later turns follow answers",),
             "conversations: has requests, block_size",
         ),
-        prefix=PrefixBlocks(size, np.array(offsets), np.array(ids, dtype=np.int64)),
+        prefix=PrefixBlocks(size, np.array(offsets), np.concatenate(parts)),
         turns=Turns(
             session=np.array(rows.session, dtype=np.int64)[order],
             turn=np.array(rows.turn, dtype=np.int64)[order],
