@@ -9,7 +9,10 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from sim.commands.server_flags import Flags, ServerFlags
+from sim.commands.verdict import notes, verdict
 from sim.measured.comparison import Error, Tolerance, errors, side_by_side
+from sim.measured.options import Options
 from sim.measured.prediction import prediction
 from sim.measured.prefixes import knowledge, with_prefixes
 from sim.measured.read import read_measured
@@ -33,10 +36,11 @@ def compare_run(
     tolerance_mean: float = 1.0,
     tolerance_percentile: float = 2.0,
     json: Annotated[bool, Parameter(negative="")] = False,
+    server: Flags = None,
 ) -> None:
     """Predict a measured run and show the signed error of every metric.
 
-    Exits 0 if all judged metrics are within tolerance, 1 if not.
+    Exits 0 if all judged metrics are within tolerance, 1 if not, 2 if the run can't be predicted.
 
     Parameters
     ----------
@@ -66,8 +70,11 @@ def compare_run(
         Per cent for percentiles and mean running.
     json
         Print JSON instead of a table.
+    server
+        What the server was started with.
     """
     measured = with_prefixes(read_measured(run_dir), prefixes)
+    options = (server or ServerFlags()).options(measured)
     setup = prediction(
         measured,
         model=model,
@@ -76,6 +83,7 @@ def compare_run(
         engine=engine,
         cost=cost,
         profile=profile,
+        options=options,
     )
     run = execute(setup)
     tolerance = Tolerance(
@@ -86,14 +94,14 @@ def compare_run(
     if output is not None:
         _write(pair, output)
     if json:
-        print(dumps(as_json(measured, run, found), indent=1, allow_nan=False))
+        print(dumps(as_json(measured, run, found, options), indent=1, allow_nan=False))
     else:
-        _print(measured, run, found)
+        _print(measured, run, found, options)
     if not all(error.within for error in found):
         sys.exit(1)
 
 
-def as_json(measured: Measured, run: Run, found: list[Error]) -> dict[str, Any]:
+def as_json(measured: Measured, run: Run, found: list[Error], options: Options) -> dict[str, Any]:
     """What --json prints."""
     setup = run.setup
     return {
@@ -105,9 +113,12 @@ def as_json(measured: Measured, run: Run, found: list[Error]) -> dict[str, Any]:
         "constants": [constant._asdict() for constant in run.cost.constants],
         "warnings": list(run.cost.warnings),
         "prompts": knowledge(measured),
+        "assumed": options.assumptions(),
+        "notes": notes(options),
         "left_out": measured.trace.provenance.dropped,
         "predicted_preemptions": _preemptions(run),
         "within": all(error.within for error in found),
+        "verdict": verdict(measured, run, found, options),
         "metrics": [
             {**asdict(error), "error_pct": error.error_pct, "within": error.within}
             for error in found
@@ -115,7 +126,7 @@ def as_json(measured: Measured, run: Run, found: list[Error]) -> dict[str, Any]:
     }
 
 
-def _print(measured: Measured, run: Run, found: list[Error]) -> None:
+def _print(measured: Measured, run: Run, found: list[Error], options: Options) -> None:
     from rich.table import Table
 
     table = Table(box=None, header_style="bold")
@@ -132,14 +143,18 @@ def _print(measured: Measured, run: Run, found: list[Error]) -> None:
     source = f"profile {setup.profile.name}" if setup.profile else "roofline, no kernel profile"
     print(f"{measured.name}: {setup.model.name} on {setup.tp} × {setup.device.name}")
     print(f"engine {setup.engine.name}, {source}; {knowledge(measured)}")
+    if assumed := options.assumptions():
+        print(f"assumed, for neither the record nor an option tells: {'; '.join(assumed)}")
     console().print(table)
     for reason, rows in measured.trace.provenance.dropped.items():
         print(f"{rows:,} of {measured.trace.provenance.rows_read:,} requests left out: {reason}")
-    if not measured.records_kv:
-        print("KV use was not recorded")
-    print(f"preemptions predicted: {_preemptions(run)}")
-    for warning in run.cost.warnings:
-        print(warning)
+    for what, series in (("requests running and waiting", "t"), ("KV use", "kv_cache_pct")):
+        if not measured.series[series].any():
+            print(f"{what}: not recorded")
+    print(f"preemptions: {_preemptions(run)} predicted, not recorded in the run")
+    for line in (*run.cost.warnings, *notes(options)):
+        print(f"warning: {line}")
+    print(verdict(measured, run, found, options))
 
 
 def _preemptions(run: Run) -> int:

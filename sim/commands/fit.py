@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import numpy as np
 from cyclopts import Parameter
 
+from sim.commands.server_flags import Flags, ServerFlags
 from sim.measured.fit import Fitted, fit, with_parameters
 from sim.measured.log import measured_log
 from sim.measured.prediction import prediction
@@ -34,6 +35,7 @@ def fit_run(
     profile: str | None = None,
     prefixes: str | None = None,
     json: Annotated[bool, Parameter(negative="")] = False,
+    server: Flags = None,
 ) -> None:
     """Fit parameters of the kernel table to a measured run, and report held-out errors.
 
@@ -65,10 +67,13 @@ def fit_run(
         As in compare-run.
     json
         Print JSON instead of text.
+    server
+        What the server was started with.
     """
     measured = with_prefixes(read_measured(run_dir), prefixes)
     setup = prediction(
         measured, model=model, gpu=gpu, tp=tp, engine=engine, cost="table", profile=profile,
+        options=(server or ServerFlags()).options(measured),
     )  # fmt: skip
     names = parameter or (
         ["all_reduce_large_latency", "all_reduce_large_bandwidth"]

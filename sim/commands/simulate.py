@@ -2,7 +2,7 @@
 
 import shlex
 import sys
-from json import dumps
+from json import dumps, loads
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -206,10 +206,12 @@ def simulate(
             )
     command = shlex.join(["kvtwin", *sys.argv[1:]])
     metrics: dict[str, list[dict[str, Any]]] = {}
+    warnings: dict[str, None] = {}  # in order of appearance
     with replaced_folder(output) as staged, Progress(len(setups)) as progress:
         places = [staged / folder for folder in folders]
         for label, values in run_all(setups, places, command, jobs):
             metrics[label] = values
+            warnings |= dict.fromkeys(_warnings(places[labels.index(label)]))
             progress.done(label)
         if report:
             progress.say("report")
@@ -221,6 +223,15 @@ def simulate(
         print(dumps(written, indent=1, allow_nan=False, ensure_ascii=False))
         return
     print_summary(metrics)
+    for warning in warnings:
+        print(f"warning: {warning}")
     for reason, rows in requests.provenance.dropped.items():
         print(f"{rows:,} of {requests.provenance.rows_read:,} rows dropped: {reason}")
     print(f"runs in {output}" + (f", report: {output / REPORT}" if report else ""))
+
+
+def _warnings(folder: Path) -> list[str]:
+    """Where the run's cost model left what it rests on, as its run.json says."""
+    written = loads((folder / "run.json").read_text(encoding="utf-8"))
+    found: list[str] = written["cost"]["warnings"]
+    return found

@@ -1,17 +1,25 @@
 """Step time from a datasheet: bytes over bandwidth, operations over peak, a fixed overhead.
 
 The roofline of Williams et al. (CACM 2009), taken apart as an engine runs a step: the dense layers
-over the whole batch, attention of the decoding requests, attention of the prefill chunks, then
-host work. Decode is bound by memory, prefill by arithmetic, and both come out of the same formula.
+over the whole batch, attention of the decoding requests, attention of the prefill chunks, sums
+over several GPUs, then host work. Decode is bound by memory, prefill by arithmetic, and both come
+out of the same formula.
 """
 
 from dataclasses import dataclass
 from functools import cache
 
 from sim.cost.base import Constant
+from sim.cost.kernels.all_reduce import assumed
 from sim.hardware import Device
 from sim.model.geometry import Model
 from sim.plan import AS_PER_S, StepPlan
+
+UNMEASURED_SUMS = (
+    "roofline with several GPUs: sums over them are assumed at 20 µs and the link's peak rate; "
+    "a real run on two GPUs over PCIe took 1.7 times as long a token, 1.9 to 2.3 times end to end "
+    "and to the first (docs/accuracy.md)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +56,23 @@ class Roofline:
     """Cost of steps of one model on one device (or `tp` equal devices)."""
 
     name = "roofline"
-    warnings = ()
 
     def __init__(
         self, model: Model, device: Device, tp: int = 1, efficiency: Efficiency | None = None
     ) -> None:
         e = efficiency or Efficiency()
         self.constants: tuple[Constant, ...] = (e.bandwidth, e.matmul, e.attention, e.overhead)
+        self.warnings: tuple[str, ...] = ()
+        self._sums_as = self._summed_token_as = 0  # all-reduces of a step, and of a token in them
+        if tp > 1:
+            reduce = assumed(device)
+            sums = 2 * model.layers + 1
+            self.constants += (reduce.large_latency, reduce.large_bandwidth)
+            self.warnings = (UNMEASURED_SUMS,)
+            self._sums_as = round(sums * reduce.large_latency.value * AS_PER_S)
+            token_bytes = model.hidden_size * model.dtype_bytes
+            rate = reduce.large_bandwidth.value
+            self._summed_token_as = round(sums * token_bytes / rate * AS_PER_S)
         self._byte_as = round(AS_PER_S / (device.bandwidth_bytes_per_s * e.bandwidth.value))
         self._overhead_as = round(e.overhead.value * AS_PER_S)
         matmul_flops = device.flops_per_s * e.matmul.value * tp
@@ -92,6 +110,7 @@ class Roofline:
         read = self._weights_as(tokens) if self._weights_as else self._all_weights_as
         arithmetic = tokens * self._token_as + samples * self._sample_as
         first += read if read > arithmetic else arithmetic
+        first += self._sums_as + tokens * self._summed_token_as
         return first, read_growth * byte_as, max_steps
 
     def _weight_time_as(self, tokens: int) -> int:

@@ -4,7 +4,9 @@ from dataclasses import replace
 
 from sim.cost.kernels.profile import Profile, find_profile
 from sim.hardware import find_device
+from sim.measured.options import ASSUMED, Options, server_options
 from sim.measured.run import Measured
+from sim.memory.ledger import kv_format
 from sim.model.presets import find_model
 from sim.run.engine_presets import Engine, find_engine
 from sim.run.simulation import Cost, Setup, prepare
@@ -22,17 +24,18 @@ def prediction(
     engine: Engine | str | None = None,
     cost: Cost | None = None,
     profile: Profile | str | None = None,
+    options: Options | None = None,
 ) -> Setup:
     """Ready to execute. What isn't given is taken from the run's own meta.json.
 
     Of the requests it knows arrivals, lengths and, where the run tells them, prompts' blocks.
     Without a profile the shipped one for model, device and degree is used, else the roofline.
-    Raises InputError where model or device are named nowhere.
+    Raises InputError where model or device are named nowhere, or the server isn't modelled.
     """
-    options = measured.engine_options
+    told = options or server_options(measured)
     if isinstance(profile, str):
         profile = find_profile(profile)
-    chosen = model or options.get("model") or measured.meta.get("model")
+    chosen = model or told["model"]
     device = gpu or measured.gpu or (str(profile.meta["gpu"]) if profile else None)
     for option, value in (("--model", chosen), ("--gpu", device)):
         if value is None:
@@ -40,41 +43,65 @@ def prediction(
     if gpu and measured.gpu and find_device(gpu).name != measured.gpu:
         raise InputError(f"--gpu {gpu}: {measured.name} was measured on {measured.gpu}")
     geometry = find_model(str(chosen))
-    degree = tp or int(options.get("tensor_parallel_size") or 1)
+    degree = tp or told.number("tensor_parallel_size", 1) or 1
     if profile is None and cost is None:
         from sim.cost.kernels.profile import profile_for
 
         profile = profile_for(find_device(str(device)).name, geometry.name, degree)
-    blocks = measured.blocks
-    kv_type = str(options.get("kv_cache_dtype") or "auto")
+    blocks = told.number("num_gpu_blocks")
+    block_tokens = told.number("block_size") or measured.block_tokens
+    kv_type = _kv_type(str(told["kv_cache_dtype"] or "auto"))
     setup = prepare(
         measured.trace,
         model=geometry,
         gpu=str(device),
         policy="paging",
         tp=degree,
-        max_num_seqs=int(options.get("max_num_seqs") or 256),
-        max_num_batched_tokens=int(options.get("max_num_batched_tokens") or 2048),
-        max_model_len=options.get("max_model_len"),
+        max_num_seqs=told.number("max_num_seqs") or ASSUMED["max_num_seqs"],
+        max_num_batched_tokens=told.number("max_num_batched_tokens")
+        or ASSUMED["max_num_batched_tokens"],
+        max_model_len=told.number("max_model_len"),
         kv_cache_dtype=kv_type,
-        gpu_memory_utilization=_utilization(measured),
+        gpu_memory_utilization=float(told["gpu_memory_utilization"] or 0.9),
         kv_cache_memory_bytes=None
         if blocks is None
-        else blocks * measured.block_tokens * geometry.kv_bytes_per_token(tp=degree),
-        engine=engine or _engine(measured),
+        else blocks
+        * block_tokens
+        * geometry.kv_bytes_per_token(kv_format(geometry, kv_type), degree),
+        engine=_engine(measured, engine, told, block_tokens),
         cost=cost,
         profile=profile,
     )
     return replace(setup, interval_s=SAMPLE_S)
 
 
-def _engine(measured: Measured) -> Engine:
-    version = str(measured.meta.get("vllm_version", ""))
-    if not version:
-        raise InputError(f"{measured.name}: meta.json names no engine version; expected --engine")
-    return find_engine("vllm-" + ".".join(version.split(".")[:2]))
+def _engine(
+    measured: Measured, engine: Engine | str | None, told: Options, block_tokens: int
+) -> Engine:
+    """The preset of that name or of the recorded version, switched as the server was."""
+    if engine is None:
+        version = str(told["vllm_version"] or "")
+        if not version:
+            raise InputError(
+                f"{measured.name}: meta.json names no engine version; expected --engine"
+            )
+        engine = "vllm-" + ".".join(version.split(".")[:2])
+    preset = find_engine(engine) if isinstance(engine, str) else engine
+    own = preset.name.partition(":")[2]  # what the spec itself says goes before the record
+    if block_tokens != preset.block_size and "block_size" not in own:
+        preset = replace(preset, block_size=block_tokens)
+    if told["enable_prefix_caching"] is False and "prefix_caching" not in own:
+        preset = replace(preset, prefix_caching=False)
+    if told["enforce_eager"] is True and "padded_to" not in own:
+        preset = replace(preset, kernels=replace(preset.kernels, padded_to=0))
+    if told["async_scheduling"] is False and "async_scheduling" not in own:
+        preset = replace(preset, rules=replace(preset.rules, async_scheduling=False))
+    return preset
 
 
-def _utilization(measured: Measured) -> float:
-    recorded = measured.meta.get("kv_cache", {}).get("gpu_memory_utilization")
-    return float(measured.engine_options.get("gpu_memory_utilization") or recorded or 0.9)
+def _kv_type(named: str) -> str:
+    """vLLM's name of the KV cache's type as `--kv-cache-dtype` takes it."""
+    for prefix, name in (("fp8", "fp8"), ("bfloat16", "bf16"), ("float16", "fp16")):
+        if named.startswith(prefix):
+            return name
+    return named

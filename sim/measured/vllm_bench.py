@@ -45,7 +45,9 @@ def read_bench(file: Path) -> Measured:
         Provenance(str(file), len(rows), dropped),
     )
     series: dict[str, Floats] = {name: np.empty(0) for name in SERIES}
-    meta = {"model": content["model_id"]} if "model_id" in content else {}
+    meta = {key: content[key] for key in ("max_concurrency",) if content.get(key) is not None}
+    if "model_id" in content:
+        meta["model"] = content["model_id"]
     return Measured(file.stem, trace, first, last, series, meta, np.array(good)[order])
 
 

@@ -82,6 +82,7 @@ class Setup:
             self.profile,
             tp=self.tp,
             token_bytes=self.pool.token_bytes,
+            kv=self.ledger.kv,
             rules=self.engine.kernels,
         )
 

@@ -5,7 +5,16 @@ from pathlib import Path
 from typing import Any
 
 from sim.cost.kernels.all_reduce import AllReduce
-from sim.cost.kernels.profile import PER_LAYER, PER_SEQUENCE, PER_STEP, REQUIRED, Profile, Row
+from sim.cost.kernels.profile import (
+    KV_BYTES,
+    PER_LAYER,
+    PER_SEQUENCE,
+    PER_STEP,
+    REQUIRED,
+    Profile,
+    Row,
+    shape,
+)
 from sim.cost.kernels.skew import MULTIPROCESSORS
 from sim.hardware import device_called
 from sim.model.presets import find_model
@@ -62,8 +71,8 @@ def read_folder(
         "gpu": device.name if device else meta.get("gpu", "unknown"),
         "model": geometry.name,
         "tp": tp,
-        "hidden_size": geometry.hidden_size,
-        "num_heads": geometry.num_heads,
+        **shape(geometry),
+        "kv_dtype": _kv_dtype(meta),
         "source": source or _source(meta),
     }
     if processors := multiprocessors or MULTIPROCESSORS.get(written["gpu"]):
@@ -170,12 +179,23 @@ def _skew(file: Path) -> dict[str, list[Row]]:
 
 
 def _meta(folder: Path) -> dict[str, str]:
-    """The plain `key: value` lines of meta.yaml."""
+    """The plain `key: value` lines of meta.yaml, and the engine's kv_cache_dtype."""
     file = folder / "meta.yaml"
     if not file.exists():
         return {}
     pairs = [line.partition(": ") for line in file.read_text(encoding="utf-8").splitlines()]
-    return {k: v.strip().strip("'\"") for k, _, v in pairs if v and k[:1].isalpha()}
+    return {
+        k.strip(): v.strip().strip("'\"")
+        for k, _, v in pairs
+        if v and (k[:1].isalpha() or k.strip() == "kv_cache_dtype")
+    }
+
+
+def _kv_dtype(meta: dict[str, str]) -> str:
+    """The KV cache's type that was profiled: the model's own, unless the variant names another."""
+    kind = meta.get("kv_cache_dtype", "auto")
+    known = next((name for name in KV_BYTES if kind.startswith(name)), None)
+    return known or "auto"
 
 
 def _source(meta: dict[str, str]) -> str:

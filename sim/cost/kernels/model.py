@@ -14,12 +14,21 @@ from math import inf
 from sim.cost.base import Constant
 from sim.cost.kernels.all_reduce import AllReduce, all_reduce, assumed
 from sim.cost.kernels.grid import Grid, Line
-from sim.cost.kernels.profile import GEMMS, PER_LAYER, PER_SEQUENCE, PER_STEP, Profile
+from sim.cost.kernels.profile import (
+    GEMMS,
+    KV_BYTES,
+    PER_LAYER,
+    PER_SEQUENCE,
+    PER_STEP,
+    Profile,
+    shape,
+)
 from sim.cost.kernels.rules import KernelRules, captured_size
 from sim.cost.kernels.skew import LengthSkew, has_skew
 from sim.cost.roofline import Efficiency
 from sim.hardware import DEVICES, Device
 from sim.model.geometry import Model
+from sim.model.layers import KvFormat
 from sim.plan import Chunk, StepPlan
 from workloads.errors import InputError
 
@@ -41,9 +50,10 @@ class KernelTable:
         *,
         tp: int = 1,
         token_bytes: int | None = None,
+        kv: KvFormat | None = None,
         rules: KernelRules | None = None,
     ) -> None:
-        _check(model, device, profile, tp)
+        _check(model, device, profile, tp, kv or KvFormat("auto", model.dtype_bytes))
         self.rules = rules or KernelRules()
         self._layers = model.layers
         self._token_bytes = token_bytes or model.kv_bytes_per_token(tp=tp)
@@ -253,23 +263,35 @@ def _used(efficiency: Efficiency) -> tuple[Constant, ...]:
     return efficiency.bandwidth, efficiency.matmul, efficiency.attention
 
 
-def _check(model: Model, device: Device, profile: Profile, tp: int) -> None:
-    meta = profile.meta
+def _check(model: Model, device: Device, profile: Profile, tp: int, kv: KvFormat) -> None:
+    """Raise InputError, in one line, where the profile is of something else than the run."""
+    meta, label = profile.meta, f"--profile {profile.label}"
     measured_on = DEVICES.get(str(meta["gpu"]))
     if measured_on and device.name in DEVICES and device.name != measured_on.name:
-        raise InputError(
-            f"--profile {profile.label}: measured on {measured_on.name}, not {device.name}"
-        )
+        raise InputError(f"{label}: measured on {measured_on.name}, not {device.name}")
     if meta["tp"] != tp:
-        raise InputError(f"--profile {profile.label}: measured for --tp {meta['tp']}, not {tp}")
-    for field in ("hidden_size", "num_heads"):
-        if field in meta and meta[field] != getattr(model, field):
+        raise InputError(f"{label}: measured for --tp {meta['tp']}, not {tp}")
+    for field, value in shape(model).items():
+        if field in meta and meta[field] != value:
             raise InputError(
-                f"--profile {profile.label}: measured with {field} {meta[field]}, but "
-                f"{model.name} has {getattr(model, field)}"
+                f"{label}: measured with {field} {meta[field]}, but {model.name} has {value}"
             )
+    kv_type = meta.get("kv_dtype", "auto")
+    element_bytes = model.dtype_bytes if kv_type == "auto" else KV_BYTES[kv_type]
+    if element_bytes != kv.element_bytes:
+        raise InputError(
+            f"{label}: measured with a KV cache of {8 * element_bytes} bits ({kv_type}), "
+            f"not {8 * kv.element_bytes} ({kv.name})"
+        )
+    if model.weights.experts and "moe" not in profile.rows:
+        raise InputError(
+            f"{label}: has no times of experts (moe), but {model.name} has them; "
+            "expected --cost roofline"
+        )
+    if "moe" in profile.rows and not model.weights.experts:
+        raise InputError(f"{label}: times experts (moe), but {model.name} has none")
     if any(group.kind != "full" for group in model.groups):
         raise InputError(
-            f"--profile {profile.label}: times full attention, but {model.name} has other layers; "
+            f"{label}: times full attention, but {model.name} has other layers; "
             "expected --cost roofline"
         )

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pyarrow.dataset as ds
 
 from sim.cost.kernels.grid import Line, neighbours
-from sim.cost.kernels.profile import Profile, Row
+from sim.cost.kernels.profile import Profile, Row, shape
 from sim.cost.roofline import Efficiency
 from sim.hardware import Device
 from sim.model.geometry import Model
@@ -124,8 +124,8 @@ def imported(
         for batch, points in decode_points(decode, heads, kv_heads, group.head_dim, kv_type).items()
         for context, time in points
     ]
-    shape = {"num_heads": heads, "num_key_value_heads": kv_heads, "head_dim": group.head_dim}
-    alone = {**shape, "kv_cache_dtype": kv_type, "window_size": 0, "batch_size": 1}
+    kind = {"num_heads": heads, "num_key_value_heads": kv_heads, "head_dim": group.head_dim}
+    alone = {**kind, "kv_cache_dtype": kv_type, "window_size": 0, "batch_size": 1}
     chunks = {row["isl"]: 1e3 * row["latency"] for row in _read(prefill, alone)}
     attention += [(isl, 0, 0, 0, time) for isl, time in sorted(chunks.items())]
     up = (2 if model.gated_mlp else 1) * model.intermediate_size // tp
@@ -148,8 +148,8 @@ def imported(
             "gpu": device.name,
             "model": model.name,
             "tp": tp,
-            "hidden_size": model.hidden_size,
-            "num_heads": model.num_heads,
+            **shape(model),
+            "kv_dtype": "fp8" if kv_dtype == "fp8" else "auto",
             "source": f"aiconfigurator-core, NVIDIA, Apache-2.0: {versions}, KV {kv_type}",
         },
         rows,

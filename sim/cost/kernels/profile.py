@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sim.model.geometry import Model
 from workloads.errors import InputError
 
 SCHEMA_VERSION = 2
@@ -18,6 +19,8 @@ GEMMS = ("qkv_proj", "o_proj", "gate_up_proj", "down_proj")
 PER_LAYER = {*GEMMS, "act_fn", "rotary_emb", "qk_norm", "moe", "layernorm"}
 PER_STEP = {"embedding", "final_layernorm"}
 PER_SEQUENCE = {"lm_head", "sampler"}
+KV_BYTES = {"fp8": 1, "int8": 1}
+"""Bytes of a KV element of a type other than the model's own, which is called "auto"."""
 REQUIRED = ("attention", "qkv_proj", "o_proj", "lm_head")
 
 Row = tuple[int, int, int, int, float]
@@ -35,6 +38,19 @@ class Profile:
     def name(self) -> str:
         """What `--profile` calls it."""
         return str(self.meta["name"])
+
+
+def shape(model: Model) -> dict[str, int]:
+    """What of a model decides its kernels' times, layers apart: models equal in it share them."""
+    group = model.groups[0]
+    return {
+        "hidden_size": model.hidden_size,
+        "num_heads": model.num_heads,
+        "kv_heads": group.kv_heads,
+        "head_dim": group.head_dim,
+        "intermediate_size": model.intermediate_size,
+        "vocab_size": model.vocab_size,
+    }
 
 
 def write_profile(profile: Profile, path: Path) -> None:

@@ -1,0 +1,52 @@
+"""What a comparison says in the end: a sentence that a person can act on."""
+
+from sim.measured.comparison import Error
+from sim.measured.options import Options
+from sim.measured.run import Measured
+from sim.run.simulation import Run
+
+
+def notes(options: Options) -> list[str]:
+    """Where the replay differs from what was done, in words."""
+    found = []
+    if options["max_concurrency"] is not None:
+        found.append(
+            f"max_concurrency {options['max_concurrency']}: requests are sent at the recorded "
+            "times, which waited for the measured answers; a faster or slower server would have "
+            "been asked at other times"
+        )
+    if options["enforce_eager"] is True:
+        found.append("enforce_eager: the host's work between eager kernels is not modelled")
+    return found
+
+
+def verdict(measured: Measured, run: Run, found: list[Error], options: Options) -> str:
+    """All within tolerance, or how far off and what to give or check first."""
+    judged = [e for e in found if e.tolerance_pct is not None]
+    missed = [e for e in judged if not e.within]
+    if not missed:
+        return (
+            f"All {len(judged)} judged metrics are within tolerance: this engine on this device is "
+            "predicted well enough to plan with."
+        )
+    worst = max(missed, key=lambda e: abs(e.error_pct or float("inf")))
+    off = "n/a" if worst.error_pct is None else f"{worst.error_pct:+.1f} %"
+    return (
+        f"{len(missed)} of {len(judged)} judged metrics miss their tolerance, {worst.label} most "
+        f"({off}). {_advice(measured, run, options)}"
+    )
+
+
+def _advice(measured: Measured, run: Run, options: Options) -> str:
+    if run.setup.profile is None:
+        return "The roofline knows datasheets alone: measure your kernels and give --profile."
+    if measured.trace.prefix is None:
+        return "Prompts may begin alike: give their block ids with --prefixes."
+    if options.assumptions():
+        return "Limits were assumed: give the server's start-up log with --server-log."
+    if run.cost.warnings:
+        return "The profile was left: see the warnings, and measure what they name."
+    return (
+        "Nothing was assumed: compare the profile's device, clocks and versions with the "
+        "server's, or fit with `kvtwin fit` on another run."
+    )

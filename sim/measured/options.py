@@ -1,0 +1,142 @@
+"""What a measured server was started with: from its record, its start-up log or the command line.
+
+Names are vLLM's own (`max_num_seqs`, `enable_prefix_caching`). What a prediction can't honour is
+refused by name: a number for another engine than the measured one would be worse than none.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sim.measured.run import Measured
+from workloads.errors import InputError
+
+ALIASES = {
+    "cache_dtype": "kv_cache_dtype",
+    "max_seq_len": "max_model_len",
+    "tp_size": "tensor_parallel_size",
+    "dp_size": "data_parallel_size",
+    "pp_size": "pipeline_parallel_size",
+    "policy": "scheduling_policy",
+}
+PARTS = ("scheduler_config", "cache_config", "parallel_config", "model_config")
+"""Of `resolved_config`, a record of every setting that vLLM arrived at."""
+
+ASSUMED = {"max_num_seqs": 256, "max_num_batched_tokens": 2048}
+"""vLLM's defaults for GPUs of less than 70 GiB, where nobody tells."""
+
+ONE = {
+    "data_parallel_size": "several engines behind one queue",
+    "pipeline_parallel_size": "layers spread over stages",
+    "prefill_context_parallel_size": "a prompt spread over GPUs",
+    "decode_context_parallel_size": "a context spread over GPUs",
+    "nnodes": "GPUs of several machines",
+}
+"""Counts of which nothing but one is modelled, and what more would be."""
+
+OFF = {
+    "enable_expert_parallel": "experts spread over GPUs",
+    "speculative_config": "speculative decoding",
+    "speculative_model": "speculative decoding",
+    "num_speculative_tokens": "speculative decoding",
+    "kv_transfer_config": "KV moved between engines",
+    "kv_offloading_size": "KV offloaded to the host",
+    "cpu_offload_gb": "weights on the host",
+    "enable_dbo": "two batches overlapped",
+    "enable_lora": "adapters",
+    "lora_config": "adapters",
+    "quantization": "matrix products in another type than the model's config.json names",
+}
+"""Switches of which nothing but off is modelled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Values by vLLM's name, and who told them."""
+
+    values: dict[str, Any]
+    origins: dict[str, str]
+
+    def __getitem__(self, name: str) -> Any:
+        """The value, None where nobody tells."""
+        return self.values.get(name)
+
+    def number(self, name: str, default: int | None = None) -> int | None:
+        """A whole number. Raises InputError naming who told something else."""
+        value = self.values.get(name)
+        if value is None:
+            return default
+        try:
+            if int(value) != float(value):
+                raise ValueError
+            return int(value)
+        except (TypeError, ValueError):
+            raise InputError(
+                f"{self.origins[name]}: {name} is {value!r}, expected a whole number"
+            ) from None
+
+    def assumptions(self) -> list[str]:
+        """In words: what nobody tells, and is taken to be so."""
+        taken = [f"{name} {value:,}" for name, value in ASSUMED.items() if self[name] is None]
+        if self["num_gpu_blocks"] is None:
+            taken.append("KV blocks by the memory ledger")
+        if self["max_model_len"] is None:
+            taken.append("max_model_len of the model")
+        if self["enable_prefix_caching"] is None:
+            taken.append("prefix caching as the engine's default")
+        return taken
+
+
+def server_options(measured: Measured, *given: tuple[str, Mapping[str, Any]]) -> Options:
+    """Of the record, then of each (who, values) given; later ones win, None tells nothing.
+
+    Raises InputError in one line for a server that isn't modelled.
+    """
+    meta = measured.meta
+    resolved = meta.get("resolved_config") or {}
+    sources: list[tuple[str, Mapping[str, Any]]] = [
+        ("meta.json", resolved.get(part) or {}) for part in PARTS
+    ]
+    sources += [("meta.json", {k: resolved.get(k) for k in OFF})]
+    sources += [("meta.json", meta), ("meta.json", meta.get("kv_cache") or {})]
+    sources += [("meta.json", measured.engine_options), *given]
+    values: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    for who, part in sources:
+        for key, value in part.items():
+            name = key.lstrip("-").replace("-", "_")
+            name = ALIASES.get(name, name)
+            if value is not None:
+                values[name], origins[name] = value, who
+    options = Options(values, origins)
+    refuse_unmodelled(measured.name, options)
+    return options
+
+
+def refuse_unmodelled(name: str, options: Options) -> None:
+    """Raise InputError for the first setting that changes times in a way nobody models here."""
+    for key, what in ONE.items():
+        if (options.number(key) or 1) > 1:
+            raise InputError(
+                f"{name}: {options.origins[key]} says {key} {options[key]}, and {what} are not "
+                "modelled; expected 1"
+            )
+    for key, what in OFF.items():
+        value = options[key]
+        if value and str(value).lower() not in ("none", "null", "false", "0"):
+            raise InputError(
+                f"{name}: {options.origins[key]} says {key} {_short(value)}, and {what} are not "
+                "modelled; expected none"
+            )
+    if options["enable_chunked_prefill"] is False:
+        raise InputError(f"{name}: chunked prefill is off, which is not modelled; expected on")
+    if str(options["scheduling_policy"] or "fcfs") != "fcfs":
+        raise InputError(
+            f"{name}: scheduling policy {options['scheduling_policy']} is not modelled; "
+            "expected fcfs"
+        )
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 60 else f"{text[:57]}…"
