@@ -6,7 +6,7 @@ from sim.cost.kernels.profile import Profile, find_profile
 from sim.hardware import find_device
 from sim.measured.options import ASSUMED, Options, server_options
 from sim.measured.run import Measured
-from sim.memory.ledger import kv_format
+from sim.model.kv_formats import kv_format
 from sim.model.presets import find_model
 from sim.run.engine_presets import Engine, find_engine
 from sim.run.simulation import Cost, Setup, prepare

@@ -6,7 +6,7 @@ from typing import Any
 
 from sim.cost.kernels.all_reduce import AllReduce
 from sim.cost.kernels.profile import (
-    KV_BYTES,
+    KV_TYPES,
     PER_LAYER,
     PER_SEQUENCE,
     PER_STEP,
@@ -194,7 +194,7 @@ def _meta(folder: Path) -> dict[str, str]:
 def _kv_dtype(meta: dict[str, str]) -> str:
     """The KV cache's type that was profiled: the model's own, unless the variant names another."""
     kind = meta.get("kv_cache_dtype", "auto")
-    known = next((name for name in KV_BYTES if kind.startswith(name)), None)
+    known = next((name for name in KV_TYPES if kind.startswith(name)), None)
     return known or "auto"
 
 

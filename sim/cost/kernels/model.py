@@ -16,7 +16,6 @@ from sim.cost.kernels.all_reduce import AllReduce, all_reduce, assumed
 from sim.cost.kernels.grid import Grid, Line
 from sim.cost.kernels.profile import (
     GEMMS,
-    KV_BYTES,
     PER_LAYER,
     PER_SEQUENCE,
     PER_STEP,
@@ -28,6 +27,7 @@ from sim.cost.kernels.skew import LengthSkew, has_skew
 from sim.cost.roofline import Efficiency
 from sim.hardware import DEVICES, Device
 from sim.model.geometry import Model
+from sim.model.kv_formats import kv_format
 from sim.model.layers import KvFormat
 from sim.plan import Chunk, StepPlan
 from workloads.errors import InputError
@@ -53,7 +53,7 @@ class KernelTable:
         kv: KvFormat | None = None,
         rules: KernelRules | None = None,
     ) -> None:
-        _check(model, device, profile, tp, kv or KvFormat("auto", model.dtype_bytes))
+        _check(model, device, profile, tp, kv or kv_format(model, "auto"))
         self.rules = rules or KernelRules()
         self._layers = model.layers
         self._token_bytes = token_bytes or model.kv_bytes_per_token(tp=tp)
@@ -277,11 +277,11 @@ def _check(model: Model, device: Device, profile: Profile, tp: int, kv: KvFormat
                 f"{label}: measured with {field} {meta[field]}, but {model.name} has {value}"
             )
     kv_type = meta.get("kv_dtype", "auto")
-    element_bytes = model.dtype_bytes if kv_type == "auto" else KV_BYTES[kv_type]
-    if element_bytes != kv.element_bytes:
+    bits = kv_format(model, kv_type).bits
+    if bits != kv.bits:
         raise InputError(
-            f"{label}: measured with a KV cache of {8 * element_bytes} bits ({kv_type}), "
-            f"not {8 * kv.element_bytes} ({kv.name})"
+            f"{label}: measured with a KV cache of {bits} bits ({kv_type}), "
+            f"not {kv.bits} ({kv.name})"
         )
     if model.weights.experts and "moe" not in profile.rows:
         raise InputError(

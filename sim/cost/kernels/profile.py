@@ -19,8 +19,8 @@ GEMMS = ("qkv_proj", "o_proj", "gate_up_proj", "down_proj")
 PER_LAYER = {*GEMMS, "act_fn", "rotary_emb", "qk_norm", "moe", "layernorm"}
 PER_STEP = {"embedding", "final_layernorm"}
 PER_SEQUENCE = {"lm_head", "sampler"}
-KV_BYTES = {"fp8": 1, "int8": 1}
-"""Bytes of a KV element of a type other than the model's own, which is called "auto"."""
+KV_TYPES = ("fp8", "int8")
+"""Types of the KV cache other than the model's own, which is called "auto"."""
 REQUIRED = ("attention", "qkv_proj", "o_proj", "lm_head")
 
 Row = tuple[int, int, int, int, float]
