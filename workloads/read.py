@@ -1,17 +1,15 @@
 """Any trace, by path or by the name of a shipped one, as requests."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from workloads import prefix as prefix_blocks
 from workloads.catalog import SHIPPED, shipped
 from workloads.errors import InputError
-from workloads.readers import detect, documents, fault, table
+from workloads.readers import chains, detect, documents, fault, table
 from workloads.readers.format import Selection
 from workloads.readers.source import explained, open_source
 from workloads.schema import Ints, Provenance, Trace, freeze
@@ -84,11 +82,8 @@ def read_any(
     columns: str | None = None,
 ) -> Trace | Lengths:
     """Read as read_trace does, or only lengths where the file has no arrivals."""
-    if columns is None and (found := _documents(path_or_name, format)) is not None:
-        from workloads.readers.conversations import read_conversations  # late: it needs pydantic
-
-        label = fspath(path_or_name)
-        return read_conversations(found, Path(label).name.split(".")[0], label)
+    if columns is None and (sessions := _sessions(path_or_name, format)) is not None:
+        return sessions
     rows = _read(path_or_name, format, block_tokens, columns)
     read, selection = rows.columns, rows.selection
     if selection.arrival is None or read.arrival is None:
@@ -111,20 +106,27 @@ def read_any(
     )
 
 
-def _documents(
-    path_or_name: str | PathLike[str], format: str | None
-) -> Iterator[tuple[str, Any]] | None:
-    """The conversations, where that is what the place holds; else None."""
+def _sessions(path_or_name: str | PathLike[str], format: str | None) -> Trace | None:
+    """The trace, where the place holds conversations or chains of requests; else None."""
     label = fspath(path_or_name)
     path = _place(label)
-    if format not in (None, "conversations") or not path.exists():
+    if format not in (None, "conversations", "sessions") or not path.exists():
         return None
+    name = path.name.split(".")[0] if shipped(label) is None else label
     if documents.holds_documents(path):
-        return documents.documents_in(path, label)
-    source = open_source(path, label)
-    if source.kind != "jsonl" or not documents.KEYS.issubset(source.columns):
-        return None
-    return documents.documents_of(source)
+        found = documents.documents_in(path, label)
+    else:
+        source = open_source(path, label)
+        if source.kind != "jsonl":
+            return None
+        if chains.is_chain(source.columns):
+            return chains.read_chains(documents.documents_of(source), name, label)
+        if not documents.KEYS.issubset(source.columns):
+            return None
+        found = documents.documents_of(source)
+    from workloads.readers.conversations import read_conversations  # late: it needs pydantic
+
+    return read_conversations(found, name, label)
 
 
 def _place(label: str) -> Path:

@@ -39,9 +39,9 @@ def parsed(text: str, label: str) -> Any:
 def is_document(row: Any) -> bool:
     """Whether one object holds all the requests: in a list of objects, or in a benchmark's columns.
 
-    A conversation does, too, and is known by `workloads.readers.documents`.
+    A session does, too, and is known by `workloads.readers.documents` and `chains`.
     """
-    if not isinstance(row, dict) or "block_size" in row:
+    if not isinstance(row, dict) or "block_size" in row or "sub_requests" in row:
         return False
     lists = [value for value in row.values() if isinstance(value, list)]
     return set(BENCH_COLUMNS) <= set(row) or any(one and isinstance(one[0], dict) for one in lists)
