@@ -107,15 +107,16 @@ CUSTOM_UNITS = {
 }
 
 
-def find_device(name: str) -> Device:
+def find_device(name: str, *, memory_alone: bool = False) -> Device:
     """The device of that name, or one given by numbers with units:
     `custom:memory=48GiB,bandwidth=1.2TB/s,flops=200TFLOP/s[,host=32GB/s][,peer=300GB/s]`.
+    With `memory_alone` the rates may be left out, and are 0: enough to size, not to simulate.
 
     Raises InputError with the closest name, or naming the number at fault.
     """
     kind, colon, numbers = name.partition(":")
     if kind == "custom" and colon:
-        return _custom(name, numbers)
+        return _custom(name, numbers, memory_alone)
     if name.lower() in DEVICES:
         return DEVICES[name.lower()]
     close = get_close_matches(name.lower(), DEVICES, n=1, cutoff=0.4)
@@ -132,7 +133,7 @@ def device_called(reported: str) -> Device | None:
     return next((d for name, d in DEVICES.items() if words.issuperset(name.split("-"))), None)
 
 
-def _custom(name: str, numbers: str) -> Device:
+def _custom(name: str, numbers: str, memory_alone: bool) -> Device:
     given = {"host": PCIE_4, "peer": PCIE_4}
     seen: set[str] = set()
     for part in numbers.split(","):
@@ -151,6 +152,8 @@ def _custom(name: str, numbers: str) -> Device:
             raise InputError(
                 f"--gpu {name}: {part}, expected more than 0 and at most {most // least:,} {unit}"
             )
+    if memory_alone:
+        given = {"bandwidth": 0, "flops": 0, **given}
     for key in CUSTOM_UNITS:
         if key not in given:
             unit = list(CUSTOM_UNITS[key])[-1]

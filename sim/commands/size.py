@@ -80,7 +80,7 @@ def size(
     check_limits(max_num_seqs, max_num_batched_tokens, max_model_len)
     ledger = kv_budget(
         find_model(model),
-        find_device(gpu),
+        find_device(gpu, memory_alone=True),
         tp=tp,
         gpu_memory_utilization=gpu_memory_utilization,
         kv_free_fraction=kv_free_fraction,

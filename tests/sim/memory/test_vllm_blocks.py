@@ -1,0 +1,68 @@
+"""vLLM's own numbers for the families' configurations, recorded by tests/conformance/sizing."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sim.hardware import find_device
+from sim.memory.ledger import kv_budget
+from sim.memory.vllm_blocks import cut_blocks
+from sim.model.hf_config import read_config
+
+ROOT = Path(__file__).parents[2]
+RECORDED: dict[str, Any] = json.loads(
+    (ROOT / "conformance/sizing/vllm-0.32.0.json").read_text(encoding="utf-8")
+)
+CONFIGS = ROOT / "sim/model/configs"
+
+
+def test_at_least_25_families_are_recorded() -> None:
+    models = RECORDED["models"]
+    kinds = {json.loads((CONFIGS / f"{name}.json").read_text())["model_type"] for name in models}
+    assert RECORDED["vllm"] == "0.32.0"
+    assert len(models) >= 25
+    assert len(kinds) >= 25
+
+
+@pytest.mark.parametrize("name", RECORDED["models"])
+def test_blocks_groups_pages_tokens_and_concurrency(name: str) -> None:
+    theirs = RECORDED["models"][name]
+    model = read_config(CONFIGS / f"{name}.json")
+    ledger = kv_budget(
+        model,
+        find_device("custom:memory=4096GiB", memory_alone=True),
+        kv_cache_memory_bytes=RECORDED["pool_bytes"],
+        activation_reserve_bytes=0,
+        kv_dtype="bfloat16",
+    )
+    longest = theirs["max_model_len"]
+    # where latent attention runs on a CPU, blocks are of 16 tokens
+    size = 16 if theirs["block_size"] == 16 else 32
+    caching = theirs["mamba_cache_mode"] == "align" if model.states else theirs["prefix_caching"]
+    cut = cut_blocks(ledger, size, longest, caching)
+    assert cut.blocks == theirs["blocks"]
+    ours = sorted((group.block_size, group.page_bytes) for group in cut.groups)
+    pages = sorted((group["block_size"], group["page_bytes"]) for group in theirs["groups"])
+    if len(cut.groups) == 1:  # vLLM adds pages of unequal layers up
+        assert cut.block_bytes in {pages[0][1], theirs["groups"][0]["layers"] * pages[0][1]}
+        assert ours[0][0] == pages[0][0]
+    else:
+        assert ours == pages
+        widest = max(group["layers"] for group in theirs["groups"])
+        assert max(group.layers for group in cut.groups) in {widest, widest + 1}
+    in_flight = RECORDED["batched_tokens"] * theirs["concurrent_batches"]
+    assert cut.tokens(longest, in_flight) == theirs["tokens"]
+    assert cut.concurrency(longest, in_flight) == theirs["concurrency"]
+
+
+@pytest.mark.parametrize("name", RECORDED["models"])
+def test_parameters_as_vllm_builds_them(name: str) -> None:
+    """Equal, but for rows of the vocabulary that vLLM pads, and small vectors of types that say
+    their count is not exact."""
+    model = read_config(CONFIGS / f"{name}.json")
+    theirs = RECORDED["models"][name]["parameters"]
+    padding = -model.vocab_size % 64 * model.hidden_size * (2 if model.weights.lm_head else 1)
+    known = abs(model.parameters - theirs) <= float(model.weights.slack) * theirs
+    assert known or model.parameters + padding == theirs
