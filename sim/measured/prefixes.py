@@ -5,7 +5,6 @@ id a hash of its block and all before it, so that equal ids mean equal beginning
 a partial block may stand behind them (Mooncake's files have one).
 """
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import numpy as np
 
 from sim.measured.run import Measured
 from workloads.errors import InputError
+from workloads.incoming import read_json_lines
 from workloads.schema import PrefixBlocks
 
 FILE = "hash_ids.jsonl"
@@ -39,10 +39,7 @@ def knowledge(measured: Measured) -> str:
 def read_prefixes(file: Path, measured: Measured) -> Measured:
     """The run with its prompts' blocks. Raises InputError naming file and line."""
     trace, block_tokens = measured.trace, measured.block_tokens
-    try:
-        lines = [line for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
-    except OSError as error:
-        raise InputError(f"--prefixes {file}: {error.strerror}") from None
+    lines = read_json_lines(file, f"--prefixes {file}")
     rows = trace.provenance.rows_read
     if len(lines) != rows:
         raise InputError(
@@ -72,14 +69,9 @@ def read_prefixes(file: Path, measured: Measured) -> Measured:
     return replace(measured, trace=replace(trace, prefix=blocks))
 
 
-def _ids(file: Path, number: int, line: str) -> list[int]:
-    try:
-        found: Any = json.loads(line)["hash_ids"]
-        ids = [int(value) for value in found]
-        good = all(value >= 0 for value in ids) and ids == found
-    except (ValueError, KeyError, TypeError):
-        good = False
-    if not good:
+def _ids(file: Path, number: int, line: Any) -> list[int]:
+    ids = line.get("hash_ids") if isinstance(line, dict) else None
+    if not isinstance(ids, list) or not all(type(one) is int and 0 <= one < 2**62 for one in ids):
         raise InputError(
             f'--prefixes {file}, line {number}: expected {{"hash_ids": [0, 1, …]}}, whole numbers'
         )

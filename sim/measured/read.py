@@ -1,7 +1,6 @@
 """A measured run of a real engine, as LLMServingSim's benchmark records one."""
 
-import csv
-import json
+import math
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -10,9 +9,14 @@ import numpy as np
 
 from sim.measured.prefixes import FILE, read_prefixes
 from sim.measured.run import SERIES, Measured
+from sim.measured.run_meta import Meta
 from workloads import read_trace
 from workloads.errors import InputError
+from workloads.incoming import checked, csv_rows, read_json, read_json_lines, shown
 from workloads.schema import Floats
+
+LARGEST = 1e12
+"""Seconds, requests or percent: beyond it a number is a mistake."""
 
 STAMPS = ("queued_ts", "first_token_ts", "last_token_ts")
 
@@ -43,7 +47,7 @@ def read_measured(name_or_folder: str) -> Measured:
         raise InputError(f"{name_or_folder}: no such folder nor shipped run; those are: {known}")
     requests = folder / "requests.jsonl"
     trace = read_trace(requests, format="vllm-seconds")
-    rows = [json.loads(line) for line in requests.read_text(encoding="utf-8").splitlines() if line]
+    rows = read_json_lines(requests)
     if len(rows) != len(trace):
         raise InputError(f"{requests}: holds requests without tokens, expected none")
     stamps = {name: _stamps(requests, rows, name) for name in (*STAMPS, "arrival_time")}
@@ -62,34 +66,36 @@ def read_measured(name_or_folder: str) -> Measured:
 
 
 def _stamps(file: Path, rows: list[dict[str, Any]], name: str) -> Floats:
-    try:
-        values = np.array([float(row[name]) for row in rows])
-    except (KeyError, TypeError, ValueError):
-        values = np.array([np.nan])
-    if not np.isfinite(values).all():
-        raise InputError(f"{file}: expected a number {name} in every line")
-    return values
+    for number, row in enumerate(rows, 1):
+        value = row.get(name)
+        if type(value) not in (int, float) or not 0 <= value <= LARGEST:
+            raise InputError(
+                f"{file}: request {number}: {name} is {shown(value)}, expected a number of at "
+                "least 0"
+            )
+    return np.array([row[name] for row in rows], dtype=np.float64)
 
 
 def _series(file: Path) -> dict[str, Floats]:
     if not file.exists():  # not recorded, as by vLLM's own benchmark
         return {name: np.empty(0) for name in SERIES}
-    with file.open(newline="", encoding="utf-8-sig") as lines:
-        rows = list(csv.DictReader(lines))
-    try:
-        return {name: np.array([float(row[name]) for row in rows]) for name in SERIES}
-    except (KeyError, TypeError, ValueError):
-        raise InputError(f"{file}: expected numbers in columns {', '.join(SERIES)}") from None
+    columns: dict[str, list[float]] = {name: [] for name in SERIES}
+    for line, row in csv_rows(file, SERIES):
+        for name, values in columns.items():
+            try:
+                values.append(float(row[name]))
+            except ValueError:
+                values.append(math.nan)
+            if not 0 <= values[-1] <= LARGEST:
+                raise InputError(
+                    f"{file}: line {line}: {name} is {shown(row[name])}, expected a number of at "
+                    "least 0"
+                )
+    return {name: np.array(values) for name, values in columns.items()}
 
 
 def _meta(folder: Path) -> dict[str, Any]:
     file = folder / "meta.json"
     if not file.exists():
         return {}
-    try:
-        meta = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise InputError(f"{file}: {error}, expected JSON") from None
-    if not isinstance(meta, dict):
-        raise InputError(f"{file}: expected a JSON object")
-    return meta
+    return checked(Meta, read_json(file), str(file)).model_dump(exclude_none=True)

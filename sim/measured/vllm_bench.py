@@ -4,7 +4,6 @@ The client's view: seconds of its own clock from sending a request to its tokens
 include the way there and back. It holds no time series and doesn't tell the engine's options.
 """
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,11 @@ import numpy as np
 
 from sim.measured.run import SERIES, Measured
 from workloads.errors import InputError
+from workloads.incoming import read_json, shown
 from workloads.schema import Floats, Ints, Provenance, Trace
+
+LONGEST_S = 1e10
+MOST_TOKENS = 2**53
 
 DETAILS = ("input_lens", "output_lens", "ttfts", "itls", "start_times")
 
@@ -22,11 +25,10 @@ def read_bench(file: Path) -> Measured:
 
     Raises InputError naming file and field.
     """
-    try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except (ValueError, OSError) as error:
-        raise InputError(f"{file}: {error}, expected JSON") from None
-    rows = _rows(file, content if isinstance(content, dict) else {})
+    content = read_json(file)
+    if not isinstance(content, dict):
+        raise InputError(f"{file}: expected a JSON object")
+    rows = _rows(file, content)
     good = [i for i, row in enumerate(rows) if not row["error"] and row["output_lens"] > 0]
     kept = [rows[i] for i in good]
     if not kept:
@@ -45,9 +47,15 @@ def read_bench(file: Path) -> Measured:
         Provenance(str(file), len(rows), dropped),
     )
     series: dict[str, Floats] = {name: np.empty(0) for name in SERIES}
-    meta = {key: content[key] for key in ("max_concurrency",) if content.get(key) is not None}
-    if "model_id" in content:
-        meta["model"] = content["model_id"]
+    meta = {}
+    if (model := content.get("model_id")) is not None:
+        if not isinstance(model, str):
+            raise InputError(f"{file}: model_id is {shown(model)}, expected text")
+        meta["model"] = model
+    if (most := content.get("max_concurrency")) is not None:
+        if type(most) is not int or not 1 <= most <= MOST_TOKENS:
+            raise InputError(f"{file}: max_concurrency is {shown(most)}, expected at least 1")
+        meta["max_concurrency"] = most
     return Measured(file.stem, trace, first, last, series, meta, np.array(good)[order])
 
 
@@ -59,19 +67,42 @@ def _rows(file: Path, content: dict[str, Any]) -> list[dict[str, Any]]:
             "vllm bench serve --save-result --save-detailed writes"
         )
     columns = {name: content[name] for name in DETAILS}
-    columns["error"] = content.get("errors") or [""] * len(columns["ttfts"])
+    errors = content.get("errors") or [""] * len(columns["ttfts"])
+    if not isinstance(errors, list):
+        raise InputError(f"{file}: errors is {shown(errors)}, expected a text for each request")
+    columns["error"] = errors
     if len({len(column) for column in columns.values()}) > 1:
         raise InputError(f"{file}: {', '.join(columns)} differ in length, expected one a request")
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     for number, row in enumerate(rows):
-        times = [row["ttfts"], row["start_times"], *(row["itls"] or [0.0])]
-        if not all(isinstance(t, int | float) and np.isfinite(t) and t >= 0 for t in times):
-            raise InputError(f"{file}: request {number}: expected times of at least 0 in seconds")
+        gaps = row["itls"] or []
+        if not isinstance(gaps, list):
+            raise InputError(f"{file}: itls: request {number}: {shown(gaps)}, expected a list")
+        for name, times in (
+            ("ttfts", [row["ttfts"]]),
+            ("start_times", [row["start_times"]]),
+            ("itls", gaps),
+        ):
+            for time in times:
+                if type(time) not in (int, float) or not 0 <= time <= LONGEST_S:
+                    raise InputError(
+                        f"{file}: {name}: request {number}: {shown(time)}, expected seconds of at "
+                        "least 0"
+                    )
+        row["itls"] = gaps
+        if row["error"] is not None and not isinstance(row["error"], str):
+            raise InputError(f"{file}: errors: request {number}: {shown(row['error'])}, expected text")
+        for name, least in (("output_lens", 0), ("input_lens", 0)):
+            length = row[name]
+            if type(length) is not int or not least <= length <= MOST_TOKENS:
+                raise InputError(
+                    f"{file}: {name}: request {number}: {shown(length)}, expected whole numbers"
+                )
     return rows
 
 
 def _lengths(file: Path, rows: list[dict[str, Any]], name: str) -> Ints:
     values = [row[name] for row in rows]
-    if not all(isinstance(value, int) and value > 0 for value in values):
+    if min(values) < 1:
         raise InputError(f"{file}: {name}: expected whole numbers of at least 1")
     return np.array(values, dtype=np.int64)

@@ -36,6 +36,7 @@ ALIASES: dict[str, tuple[str, ...]] = {
 DTYPE_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "auto": 2}
 """Types of weights and states; "auto" is what a checkpoint has, 16 bits for all current ones."""
 
+MOST_LAYERS = 10_000  # each is looked at: more would take hours
 LARGEST = 10**12  # above any count of anything: a slip, or nonsense
 
 
@@ -77,8 +78,8 @@ class Fields:
             raise InputError(f"{self.where}: {name} is missing, expected a positive integer")
         if isinstance(value, bool) or not isinstance(value, int) or value < (default is None):
             raise InputError(f"{self.where}: {name}={_cut(value)}, expected a positive integer")
-        if value > LARGEST:
-            raise InputError(f"{self.where}: {name}={_cut(value)}, expected at most {LARGEST:,}")
+        if value > (most := MOST_LAYERS if key == "num_hidden_layers" else LARGEST):
+            raise InputError(f"{self.where}: {name}={_cut(value)}, expected at most {most:,}")
         return value
 
     def integers(self, key: str, layers: int) -> list[int]:

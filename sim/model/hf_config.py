@@ -1,6 +1,5 @@
 """A Hugging Face config.json read into a Model. Geometry comes from its fields, never its name."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
@@ -18,6 +17,7 @@ from sim.model.quantisation import read_scheme
 from sim.model.states import StateGroup
 from sim.model.traits import traits_of
 from workloads.errors import InputError
+from workloads.incoming import read_json
 
 NESTED = ("text_config", "llm_config", "language_config")
 TOWERS = ("vision_config", "audio_config", "vit_config", "speech_config", "vision_tower_config")
@@ -45,11 +45,9 @@ def read_config(path: Path) -> Model:
 
 def _object(file: Path, expected: str) -> dict[str, object]:
     try:
-        content = json.loads(file.read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise InputError(f"{file}: {error.strerror or error}, expected {expected}") from None
-    except (ValueError, RecursionError) as error:  # JSON and UTF-8 errors are ValueErrors
-        raise InputError(f"{file}: not JSON ({error})") from None
+        content = read_json(file)
+    except InputError as error:
+        raise InputError(f"{error}, expected {expected}") from None
     if not isinstance(content, dict):
         raise InputError(f"{file}: a {type(content).__name__}, expected a JSON object")
     return content

@@ -97,6 +97,6 @@ def test_nan_and_broken_json_are_refused(write_run: Write) -> None:
     file.write_text(json.dumps(data))
     assert "NaN is not a number, expected strict JSON" in message(folder)
     file.write_text("{")
-    assert "expected strict JSON" in message(folder)
+    assert "not JSON" in message(folder)
     file.write_text("[]")
     assert "schema_version is None" in message(folder)

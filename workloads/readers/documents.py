@@ -1,6 +1,5 @@
 """Traces that are not tables: a JSON document a conversation, in a file, a folder or an archive."""
 
-import json
 import tarfile
 import zipfile
 import zlib
@@ -9,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from workloads.errors import InputError
+from workloads.incoming import parse_json
 from workloads.readers.source import Source
 
 KEYS = frozenset({"requests", "block_size"})
@@ -61,6 +61,6 @@ def _members(path: Path) -> Iterator[tuple[str, bytes]]:
 
 def _parsed(content: bytes, place: str) -> Any:
     try:
-        return json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{place}: not JSON ({error}), expected one object") from None
+        return parse_json(content)
+    except ValueError as error:
+        raise InputError(f"{place}: {error}, expected one object") from None

@@ -11,24 +11,25 @@ All times are of whole steps in seconds, so that each can be repeated with a sto
 Context and past count tokens that are kept: `kept_tokens` is the most a sequence keeps (null: all).
 """
 
-import json
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from sim.hardware import Device
 from workloads.errors import InputError
+from workloads.incoming import checked, read_json
 
 SCHEMA_VERSION = 1
+Version = Annotated[int, Field(strict=True, ge=SCHEMA_VERSION, le=SCHEMA_VERSION)]
 
 LONGEST_STEP_S = 1e6
 Seconds = Annotated[float, Field(ge=-LONGEST_STEP_S, le=LONGEST_STEP_S)]
 Duration = Annotated[float, Field(gt=0, le=LONGEST_STEP_S)]
-Count = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(strict=True, ge=1, le=2**60)]
 Knots = Annotated[tuple[Count, ...], Field(min_length=1)]
-FromZero = Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)]
+FromZero = Annotated[tuple[Annotated[int, Field(strict=True, ge=0, le=2**60)], ...], Field(min_length=1)]
 
 
 class _Part(BaseModel):
@@ -125,7 +126,7 @@ class ModelKey(_Part):
 class CostTable(_Part):
     """The whole file."""
 
-    schema_version: Literal[1]
+    schema_version: Version
     kind: Literal["kvtwin cost table"]
     created_at: str
     versions: dict[str, str]
@@ -169,15 +170,9 @@ class CostTable(_Part):
 def read_table(file: Path) -> CostTable:
     """The table in the file. Raises InputError in one line, naming the field at fault."""
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else error
+        content = read_json(file, f"--cost {file}")
+    except InputError as error:
         raise InputError(
-            f"--cost {file}: {why}; expected roofline, table or a file of kvtwin calibrate"
+            f"{error}; expected roofline, table or a file of kvtwin calibrate"
         ) from None
-    try:
-        return CostTable.model_validate(content)
-    except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"]) or "the whole"
-        raise InputError(f"--cost {file}: {field}: {first['msg'].lower()}") from None
+    return checked(CostTable, content, f"--cost {file}")

@@ -1,0 +1,52 @@
+"""The shape of a measured run's meta.json, as far as a prediction reads it; null counts as absent."""
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Count = Annotated[int, Field(strict=True, ge=1, le=2**53)]
+Share = Annotated[float, Field(strict=True, gt=0, le=1)]
+Text = Annotated[str, Field(strict=True)]
+
+
+class _Part(BaseModel):
+    """Lenient towards what engines record besides."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+
+class Hardware(_Part):
+    """Where it ran."""
+
+    device_name: Text | None = None
+
+
+class KvCache(_Part):
+    """The cache as the engine sized it."""
+
+    num_gpu_blocks: Count | None = None
+    block_size: Count | None = None
+    gpu_memory_utilization: Share | None = None
+
+
+class EngineOptions(_Part):
+    """What the engine was started with."""
+
+    model: Text | None = None
+    tensor_parallel_size: Count | None = None
+    max_num_seqs: Count | None = None
+    max_num_batched_tokens: Count | None = None
+    max_model_len: Count | None = None
+    kv_cache_dtype: Text | None = None
+    gpu_memory_utilization: Share | None = None
+
+
+class Meta(_Part):
+    """The whole file."""
+
+    schema_version: Annotated[int, Field(strict=True, ge=1, le=1)] | None = None
+    model: Text | None = None
+    vllm_version: Text | None = None
+    hardware: Hardware | None = None
+    kv_cache: KvCache | None = None
+    engine_kwargs: EngineOptions | None = None

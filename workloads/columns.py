@@ -1,0 +1,86 @@
+"""The gate for Parquet tables that come in: named columns of a kind, as numpy arrays."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workloads.errors import InputError
+
+Kind = Literal["whole", "number", "time", "text"]
+"""Integers; finite numbers; finite numbers or null, which becomes NaN; text."""
+
+EXPECTED = {
+    "whole": "whole numbers",
+    "number": "finite numbers",
+    "time": "finite numbers, or null where there is none",
+    "text": "text",
+}
+
+
+def read_columns(
+    file: Path, kinds: Mapping[str, Kind], what: str, optional: Mapping[str, Kind] | None = None
+) -> tuple[dict[str, NDArray[Any]], dict[bytes, bytes]]:
+    """The columns (n,) by name, and the file's own metadata. `what` says what was expected.
+
+    Whole numbers are int64, numbers and times float64, text numpy's own. Columns of `optional` may
+    be absent, others are not read. Raises InputError naming file and column.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    wanted = {**kinds, **(optional or {})}
+    try:
+        # Arrow takes names as text alone; bytes go to the system as they are
+        with pa.OSFile(os.fsencode(file)) as stream, pq.ParquetFile(stream) as parquet:
+            present = parquet.schema_arrow.names
+            for name in wanted:
+                if present.count(name) != 1 and (name in kinds or name in present):
+                    times = "no" if name not in present else "more than one"
+                    raise InputError(f"{file}: {times} column {name!r}, expected {what}")
+            table = parquet.read(columns=[name for name in wanted if name in present])
+            metadata = dict(parquet.schema_arrow.metadata or {})
+    except MemoryError:
+        raise
+    except (OSError, ValueError, pa.ArrowException) as error:
+        reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else error
+        first = (str(reason).splitlines() or ["unreadable"])[0]
+        raise InputError(f"{file}: {first}, expected a Parquet file: {what}") from None
+    found = {name: _array(file, name, table[name], wanted[name]) for name in table.column_names}
+    return found, metadata
+
+
+def _array(file: Path, name: str, column: Any, kind: Kind) -> NDArray[Any]:
+    import pyarrow as pa
+
+    types = pa.types
+    wrong = f"{file}: column {name!r}: expected {EXPECTED[kind]}"
+    if types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if kind == "text":
+        if column.null_count or not (
+            types.is_string(column.type) or types.is_large_string(column.type)
+        ):
+            raise InputError(f"{wrong}, found {_found(column)}")
+        return np.array(column.to_pylist(), dtype=np.str_)
+    if not types.is_integer(column.type) and (kind == "whole" or not types.is_floating(column.type)):
+        raise InputError(f"{wrong}, found {_found(column)}")
+    if column.null_count and kind != "time":
+        raise InputError(f"{wrong}, found {_found(column)}")
+    target = pa.int64() if kind == "whole" else pa.float64()
+    try:
+        array: NDArray[Any] = column.cast(target, safe=kind == "whole").to_numpy()
+    except pa.ArrowInvalid:
+        raise InputError(f"{wrong} below 2^63") from None
+    if kind == "number" and not np.isfinite(array).all():
+        raise InputError(f"{wrong}, found NaN or infinity")
+    if kind == "time" and np.isinf(array).any():
+        raise InputError(f"{wrong}, found infinity")
+    return array
+
+
+def _found(column: Any) -> str:
+    return f"{column.null_count} nulls" if column.null_count else f"type {column.type}"
