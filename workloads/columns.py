@@ -66,7 +66,8 @@ def _array(file: Path, name: str, column: Any, kind: Kind) -> NDArray[Any]:
         ):
             raise InputError(f"{wrong}, found {_found(column)}")
         return np.array(column.to_pylist(), dtype=np.str_)
-    if not types.is_integer(column.type) and (kind == "whole" or not types.is_floating(column.type)):
+    fits = types.is_integer(column.type) or (kind != "whole" and types.is_floating(column.type))
+    if not fits:
         raise InputError(f"{wrong}, found {_found(column)}")
     if column.null_count and kind != "time":
         raise InputError(f"{wrong}, found {_found(column)}")

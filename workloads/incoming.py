@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 from workloads.errors import InputError
 
@@ -175,6 +175,11 @@ def shown(value: Any) -> str:
     """A value as a message shows it: quoted, and of a bounded length."""
     text = f"{value:.6e}" if isinstance(value, int) and abs(value) > 10**18 else repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def is_number(value: Any) -> TypeGuard[int | float]:
+    """Whether it is one in JSON: true and false are none."""
+    return type(value) in (int, float)
 
 
 def csv_rows(file: Path, columns: tuple[str, ...]) -> Iterator[tuple[int, dict[str, str]]]:

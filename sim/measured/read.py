@@ -12,7 +12,7 @@ from sim.measured.run import SERIES, Measured
 from sim.measured.run_meta import Meta
 from workloads import read_trace
 from workloads.errors import InputError
-from workloads.incoming import checked, csv_rows, read_json, read_json_lines, shown
+from workloads.incoming import checked, csv_rows, is_number, read_json, read_json_lines, shown
 from workloads.schema import Floats
 
 LARGEST = 1e12
@@ -68,7 +68,7 @@ def read_measured(name_or_folder: str) -> Measured:
 def _stamps(file: Path, rows: list[dict[str, Any]], name: str) -> Floats:
     for number, row in enumerate(rows, 1):
         value = row.get(name)
-        if type(value) not in (int, float) or not 0 <= value <= LARGEST:
+        if not is_number(value) or not 0 <= value <= LARGEST:
             raise InputError(
                 f"{file}: request {number}: {name} is {shown(value)}, expected a number of at "
                 "least 0"

@@ -1,4 +1,4 @@
-"""The shape of a measured run's meta.json, as far as a prediction reads it; null counts as absent."""
+"""The shape of a measured run's meta.json, as far as a prediction reads it; null means absent."""
 
 from typing import Annotated
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from sim.measured.run import SERIES, Measured
 from workloads.errors import InputError
-from workloads.incoming import read_json, shown
+from workloads.incoming import is_number, read_json, shown
 from workloads.schema import Floats, Ints, Provenance, Trace
 
 LONGEST_S = 1e10
@@ -75,30 +75,28 @@ def _rows(file: Path, content: dict[str, Any]) -> list[dict[str, Any]]:
         raise InputError(f"{file}: {', '.join(columns)} differ in length, expected one a request")
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     for number, row in enumerate(rows):
-        gaps = row["itls"] or []
-        if not isinstance(gaps, list):
-            raise InputError(f"{file}: itls: request {number}: {shown(gaps)}, expected a list")
-        for name, times in (
-            ("ttfts", [row["ttfts"]]),
-            ("start_times", [row["start_times"]]),
-            ("itls", gaps),
-        ):
-            for time in times:
-                if type(time) not in (int, float) or not 0 <= time <= LONGEST_S:
-                    raise InputError(
-                        f"{file}: {name}: request {number}: {shown(time)}, expected seconds of at "
-                        "least 0"
-                    )
-        row["itls"] = gaps
-        if row["error"] is not None and not isinstance(row["error"], str):
-            raise InputError(f"{file}: errors: request {number}: {shown(row['error'])}, expected text")
-        for name, least in (("output_lens", 0), ("input_lens", 0)):
-            length = row[name]
-            if type(length) is not int or not least <= length <= MOST_TOKENS:
-                raise InputError(
-                    f"{file}: {name}: request {number}: {shown(length)}, expected whole numbers"
-                )
+        _check(f"{file}: request {number}", row)
     return rows
+
+
+def _check(where: str, row: dict[str, Any]) -> None:
+    """Raise InputError naming the field that isn't as the benchmark writes it."""
+    row["itls"] = row["itls"] or []
+    if not isinstance(row["itls"], list):
+        raise InputError(f"{where}: itls: {shown(row['itls'])}, expected a list of seconds")
+    for name in ("ttfts", "start_times", "itls"):
+        for time in row[name] if name == "itls" else (row[name],):
+            if not is_number(time) or not 0 <= time <= LONGEST_S:
+                raise InputError(
+                    f"{where}: expected times of at least 0 in seconds, {name} holds {shown(time)}"
+                )
+    for name in ("output_lens", "input_lens"):
+        if type(row[name]) is not int or not 0 <= row[name] <= MOST_TOKENS:
+            raise InputError(
+                f"{where}: {name}: expected whole numbers of at least 1, found {shown(row[name])}"
+            )
+    if not isinstance(row["error"], str | None):
+        raise InputError(f"{where}: errors: {shown(row['error'])}, expected a text")
 
 
 def _lengths(file: Path, rows: list[dict[str, Any]], name: str) -> Ints:

@@ -1,6 +1,6 @@
 """LLMServingSim's folder of profiler CSVs as one profile file."""
 
-import csv
+import math
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,10 @@ from sim.hardware import device_called
 from sim.model.presets import find_model
 from sim.units import BYTES, BYTES_PER_S, NANOSECONDS, parse_quantity
 from workloads.errors import InputError
+from workloads.incoming import csv_rows, decoded, read_bytes, shown
+
+SHORTEST_US = 1e-6
+"""No kernel is faster than a picosecond."""
 
 
 def read_folder(
@@ -117,24 +121,29 @@ def _rows(file: Path, keys: tuple[str, ...]) -> list[tuple[tuple[int, ...], dict
     if not file.exists():
         raise InputError(f"{file}: no such file, expected a profile table")
     found = []
-    with file.open(newline="", encoding="utf-8-sig") as lines:
-        reader = csv.DictReader(lines)
-        for column in (*keys, "time_us"):
-            if column not in (reader.fieldnames or ()):
-                raise InputError(f"{file}: no column {column!r}")
-        for row in reader:
-            try:
-                sizes = tuple(int(row[key]) for key in keys)
-                good = min(sizes) >= 0 and float(row["time_us"]) >= 0
-            except (TypeError, ValueError):
-                good = False
-            if not good:
-                raise InputError(
-                    f"{file}, line {reader.line_num}: expected whole {', '.join(keys)} and a "
-                    "time_us of 0 or more"
-                )
-            found.append((sizes, row))
+    for line, row in csv_rows(file, (*keys, "time_us")):
+        sizes = tuple(_number(file, line, row, key, whole=True) for key in keys)
+        _number(file, line, row, "time_us", least=SHORTEST_US)
+        found.append((tuple(map(int, sizes)), row))
     return found
+
+
+def _number(
+    file: Path, line: int, row: dict[str, str], name: str, *, least: float = 0, whole: bool = False
+) -> float:
+    """The field, if it is a number from `least` to the largest of 31 bits."""
+    try:
+        value = int(row[name]) if whole else float(row[name])
+    except ValueError:
+        value = math.nan
+    if not least <= value < 2**31:
+        kind = "a whole number" if whole else "a number"
+        expected = "above 0" if least else "of at least 0"
+        raise InputError(
+            f"{file}: line {line}: {name} is {shown(row[name])}, expected {kind} {expected} "
+            "and below 2^31"
+        )
+    return value
 
 
 def _skew(file: Path) -> dict[str, list[Row]]:
@@ -143,38 +152,34 @@ def _skew(file: Path) -> dict[str, list[Row]]:
     `pure` rows are decodes alone, `mixed` ones stand beside a chunk.
     """
     rows: dict[str, list[Row]] = {}
-    with file.open(newline="", encoding="utf-8-sig") as lines:
-        reader = csv.DictReader(lines)
-        for row in reader:
-            try:
-                pure = {"pure": True, "mixed": False}[row["regime"]]
-                few, n, longest = int(row["nb"]), int(row["n"]), int(row["kv_big"])
-                mean = round(float(row["kv_mean"]))
-                first = few if pure else int(row["pc"])
-                second = int(row["kvs"]) if pure else int(row["kp"])
-                times = [float(row[name]) for name in ("t_mean_us", "t_max_us", "t_skew_us")]
-                good = min(few, n, longest, mean, first, second, *times) >= 0
-            except (KeyError, TypeError, ValueError):
-                good = False
-            if not good:
-                raise InputError(
-                    f"{file}, line {reader.line_num}: expected regime pure or mixed and numbers "
-                    "n, nb, pc, kp, kvs, kv_big, kv_mean, t_mean_us, t_max_us, t_skew_us"
-                )
-            made: list[tuple[str, Row]]
-            if pure:
-                made = [
-                    ("skew_mean", (first, second, n, mean, times[0])),
-                    ("skew_max", (first, second, n, longest, times[1])),
-                    ("skew_time", (first, second, n, longest, times[2])),
-                ]
-            else:
-                made = [
-                    ("mixed_mean", (first, second, n, mean, times[0])),
-                    ("mixed_time", (first, second, few, longest, times[2])),
-                ]
-            for kernel, cells in made:
-                rows.setdefault(kernel, []).append(cells)
+    times_of = ("t_mean_us", "t_max_us", "t_skew_us")
+    names = ("regime", "nb", "n", "kv_big", "kv_mean", "pc", "kp", "kvs", *times_of)
+    for line, row in csv_rows(file, names):
+        if row["regime"] not in ("pure", "mixed"):
+            raise InputError(
+                f"{file}: line {line}: regime is {shown(row['regime'])}, expected pure or mixed"
+            )
+        pure = row["regime"] == "pure"
+        few, n, longest, first, second = (
+            int(_number(file, line, row, name, whole=True))
+            for name in ("nb", "n", "kv_big", *(("nb", "kvs") if pure else ("pc", "kp")))
+        )
+        mean = round(_number(file, line, row, "kv_mean"))
+        times = [_number(file, line, row, name) for name in times_of]
+        made: list[tuple[str, Row]]
+        if pure:
+            made = [
+                ("skew_mean", (first, second, n, mean, times[0])),
+                ("skew_max", (first, second, n, longest, times[1])),
+                ("skew_time", (first, second, n, longest, times[2])),
+            ]
+        else:
+            made = [
+                ("mixed_mean", (first, second, n, mean, times[0])),
+                ("mixed_time", (first, second, few, longest, times[2])),
+            ]
+        for kernel, cells in made:
+            rows.setdefault(kernel, []).append(cells)
     return rows
 
 
@@ -183,7 +188,8 @@ def _meta(folder: Path) -> dict[str, str]:
     file = folder / "meta.yaml"
     if not file.exists():
         return {}
-    pairs = [line.partition(": ") for line in file.read_text(encoding="utf-8").splitlines()]
+    lines = decoded(read_bytes(file), str(file)).splitlines()
+    pairs = [line.partition(": ") for line in lines]
     return {
         k.strip(): v.strip().strip("'\"")
         for k, _, v in pairs

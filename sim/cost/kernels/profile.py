@@ -4,13 +4,18 @@ import json
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
 
 from sim.model.geometry import Model
+from workloads.columns import Kind, read_columns
 from workloads.errors import InputError
+from workloads.incoming import checked, parse_json, shown
+from workloads.write import replacing
 
 SCHEMA_VERSION = 2
 META_KEY = b"kvtwin.profile"
@@ -22,6 +27,47 @@ PER_SEQUENCE = {"lm_head", "sampler"}
 KV_TYPES = ("fp8", "int8")
 """Types of the KV cache other than the model's own, which is called "auto"."""
 REQUIRED = ("attention", "qkv_proj", "o_proj", "lm_head")
+
+PAIRED = (("skew_mean", "skew_max", "skew_time"), ("mixed_mean", "mixed_time"))
+"""Measurements of one batch each, row by row."""
+
+KINDS: dict[str, Kind] = {
+    "kernel": "text",
+    **dict.fromkeys(COLUMNS[1:5], "whole"),
+    "time_us": "number",
+}
+
+Count = Annotated[int, Field(strict=True, ge=1, le=2**31)]
+Amount = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class AllReduceNumbers(BaseModel):
+    """What `sim.cost.kernels.all_reduce` takes."""
+
+    small_latency: Amount
+    small_bandwidth: Amount
+    switch: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    large_latency: Amount
+    large_bandwidth: Amount
+
+
+class Meta(BaseModel):
+    """What a profile says of itself; other fields are let through."""
+
+    model_config = ConfigDict(extra="allow")
+
+    name: str
+    gpu: str
+    model: str
+    source: str
+    tp: Count
+    hidden_size: Count | None = None
+    num_heads: Count | None = None
+    multiprocessors: Count | None = None
+    kv_dtype: str = "auto"
+    kernel_overlap: tuple[Annotated[float, Field(ge=0, allow_inf_nan=False)], str] | None = None
+    all_reduce: tuple[AllReduceNumbers, str] | None = None
+
 
 Row = tuple[int, int, int, int, float]
 
@@ -68,10 +114,8 @@ def write_profile(profile: Profile, path: Path) -> None:
     table = pa.table(dict(zip(COLUMNS, arrays, strict=True)))
     meta = json.dumps({"schema_version": SCHEMA_VERSION, **profile.meta}, allow_nan=False)
     table = table.replace_schema_metadata({META_KEY: meta.encode()})
-    try:
-        pq.write_table(table, path, compression="zstd", compression_level=19)
-    except OSError as error:
-        raise InputError(f"{path}: can't be written: {error.strerror or error}") from None
+    with replacing(path) as unfinished, unfinished.open("wb") as file:
+        pq.write_table(table, file, compression="zstd", compression_level=19)
 
 
 def shipped_profiles() -> list[str]:
@@ -116,29 +160,27 @@ def _shipped(name: str) -> Path:
 
 
 def _read(path: Path) -> Profile:
-    try:
-        with pq.ParquetFile(path) as file:  # read_table would load what data sets need
-            table = file.read()
-    except (OSError, pa.ArrowException) as error:
-        reason = str(error).splitlines()[0]
-        raise InputError(f"{path}: {reason}, expected a Parquet file") from None
-    written = (table.schema.metadata or {}).get(META_KEY)
-    absent = [name for name in COLUMNS if name not in table.column_names]
-    if written is None or absent:
-        what = f"no column {absent[0]!r}" if absent else "no profile metadata"
-        raise InputError(f"{path}: {what}, expected a file that `kvtwin profiles convert` wrote")
-    meta = json.loads(written)
-    if meta.get("schema_version") != SCHEMA_VERSION:
+    columns, metadata = read_columns(path, KINDS, "a file that `kvtwin profiles convert` wrote")
+    if META_KEY not in metadata:
         raise InputError(
-            f"{path}: schema_version is {meta.get('schema_version')}, expected {SCHEMA_VERSION}: "
+            f"{path}: no profile metadata, expected a file that `kvtwin profiles convert` wrote"
+        )
+    try:
+        meta = parse_json(metadata[META_KEY])
+    except ValueError as error:
+        raise InputError(f"{path}: metadata: {error}") from None
+    version = meta.get("schema_version") if isinstance(meta, dict) else None
+    if type(version) is not int or version != SCHEMA_VERSION:
+        raise InputError(
+            f"{path}: schema_version is {shown(version)}, expected {SCHEMA_VERSION}: "
             "convert its folder anew"
         )
+    checked(Meta, meta, f"{path}: metadata")
+    _check_rows(path, columns)
     rows: dict[str, list[Row]] = {}
-    kernels = table["kernel"].combine_chunks()
-    names = kernels.dictionary.to_pylist()
-    numbers = [table[name].to_numpy().tolist() for name in COLUMNS[1:]]
-    for code, *row in zip(kernels.indices.to_numpy().tolist(), *numbers, strict=True):
-        rows.setdefault(names[code], []).append((row[0], row[1], row[2], row[3], row[4]))
+    numbers = [columns[name].tolist() for name in COLUMNS]
+    for kernel, *row in zip(*numbers, strict=True):
+        rows.setdefault(kernel, []).append((row[0], row[1], row[2], row[3], row[4]))
     for kernel in REQUIRED:
         if kernel not in rows:
             raise InputError(f"{path}: has no times of {kernel}, expected {', '.join(REQUIRED)}")
@@ -149,3 +191,22 @@ def _read(path: Path) -> Profile:
         if missing:
             raise InputError(f"{path}: has no attention times of {what}")
     return Profile(meta, rows, str(path))
+
+
+def _check_rows(path: Path, columns: dict[str, NDArray[Any]]) -> None:
+    """Raise InputError unless times are positive, sizes no less than 0 and none there twice."""
+    for name in COLUMNS[1:]:
+        least = columns[name].min(initial=1)
+        if least < 0 or (name == "time_us" and least <= 0):
+            expected = "above 0" if name == "time_us" else "of at least 0"
+            raise InputError(f"{path}: column {name!r}: {least}, expected numbers {expected}")
+    keys = zip(*(columns[name].tolist() for name in COLUMNS[:-1]), strict=True)
+    seen = set()
+    for number, key in enumerate(keys, 1):
+        if key in seen and not key[0].startswith(("skew_", "mixed_")):
+            raise InputError(f"{path}: row {number}: {key[0]} of this size is there twice")
+        seen.add(key)
+    kernels = columns["kernel"].tolist()
+    for group in PAIRED:
+        if len({kernels.count(kernel) for kernel in group}) > 1:
+            raise InputError(f"{path}: {', '.join(group)} differ in rows, expected as many of each")

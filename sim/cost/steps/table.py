@@ -29,7 +29,8 @@ Seconds = Annotated[float, Field(ge=-LONGEST_STEP_S, le=LONGEST_STEP_S)]
 Duration = Annotated[float, Field(gt=0, le=LONGEST_STEP_S)]
 Count = Annotated[int, Field(strict=True, ge=1, le=2**60)]
 Knots = Annotated[tuple[Count, ...], Field(min_length=1)]
-FromZero = Annotated[tuple[Annotated[int, Field(strict=True, ge=0, le=2**60)], ...], Field(min_length=1)]
+Whole = Annotated[int, Field(strict=True, ge=0, le=2**60)]
+FromZero = Annotated[tuple[Whole, ...], Field(min_length=1)]
 
 
 class _Part(BaseModel):

@@ -83,5 +83,5 @@ def test_bad_files(tmp_path: Path, changes: dict[str, object], message: str) -> 
 def test_what_is_no_json(tmp_path: Path) -> None:
     file = tmp_path / "bench.json"
     file.write_text("[")
-    with pytest.raises(InputError, match="expected JSON"):
+    with pytest.raises(InputError, match="not JSON"):
         read_measured(str(file))
