@@ -1,6 +1,5 @@
 """Run folders in, runs out. What can't be read is one InputError that names the file."""
 
-import json
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -8,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
-from pydantic import ValidationError
 
 from reports.files import MEMORY, SCHEMA_VERSION
 from reports.run_json import RunInfo
+from workloads.columns import Kind, read_columns
 from workloads.errors import InputError
+from workloads.incoming import checked, read_json, shown
 
 Columns = dict[str, NDArray[Any]]
 
@@ -114,45 +112,23 @@ def _check_whole(run: Run) -> None:
 
 
 def _info(file: Path) -> RunInfo:
-    try:
-        data = json.loads(file.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
-    except (OSError, ValueError) as error:
-        raise InputError(f"{file}: {error}, expected strict JSON") from None
+    data = read_json(file)
     version = data.get("schema_version") if isinstance(data, dict) else None
-    if version != SCHEMA_VERSION:
-        raise InputError(f"{file}: schema_version is {version}, expected {SCHEMA_VERSION}")
-    try:
-        return RunInfo.model_validate(data)
-    except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"])
-        raise InputError(f"{file}: {field}: {first['msg']}") from None
-
-
-def _refuse_constant(word: str) -> float:
-    raise ValueError(f"{word} is not a number")
+    if type(version) is not int or version != SCHEMA_VERSION:
+        raise InputError(f"{file}: schema_version is {shown(version)}, expected {SCHEMA_VERSION}")
+    return checked(RunInfo, data, str(file))
 
 
 def _table(file: Path, names: tuple[str, ...]) -> Columns:
     if not file.exists():
         raise InputError(f"{file}: no such file, expected a table of the run")
-    try:
-        present = pq.read_schema(file).names
-        table = pq.read_table(file, columns=[name for name in names if name in present])
-    except (OSError, pa.ArrowException) as error:
-        reason = str(error).splitlines()[0]
-        raise InputError(f"{file}: {reason}, expected a Parquet file") from None
-    missing = [name for name in names if name not in present]
-    if missing:
-        raise InputError(f"{file}: no column {missing[0]!r}, expected {', '.join(names)}")
-    return {name: _column(table[name]) for name in names}
+    return read_columns(file, {name: _kind(name) for name in names}, ", ".join(names))[0]
 
 
-def _column(column: Any) -> NDArray[Any]:
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    array: NDArray[Any] = column.to_numpy()
-    return array.astype(str) if array.dtype == object else array
+def _kind(name: str) -> Kind:
+    if name == "status":
+        return "text"
+    return "time" if name.endswith("_s") else "whole"
 
 
 def uniquely_labelled(runs: list[Run]) -> list[Run]:

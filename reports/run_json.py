@@ -5,9 +5,11 @@ Numbers are strict: NaN and infinity are refused, absent values are null.
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
+Version = Annotated[int, Field(strict=True, ge=1, le=1)]
+Bytes = Annotated[int, Field(ge=0)]
 
 
 class Part(BaseModel):
@@ -102,10 +104,37 @@ class PoolInfo(Part):
     groups: tuple[LayerGroup, ...] = ()
 
 
+class Pressure(Part):
+    """What gives way where memory is short."""
+
+    preemption: str
+    victim: str
+    swap_space_bytes: Bytes = 0
+
+
+def _known(limits: dict[str, Any]) -> dict[str, Any]:
+    """The limits, those that a report words of their own shape and the others plain values."""
+    for name, value in limits.items():
+        if name == "pressure":
+            Pressure.model_validate(value)
+        elif name == "rules":
+            if not isinstance(value, dict):
+                raise ValueError("rules: expected an object")
+        elif not isinstance(value, str | int | float | None):
+            raise ValueError(f"{name}: expected a text or a number")
+    longest = limits.get("max_model_len", 1)
+    if type(longest) is not int or longest < 1:
+        raise ValueError("max_model_len: expected a whole number of at least 1")
+    return limits
+
+
+Limits = Annotated[dict[str, Any], AfterValidator(_known)]
+
+
 class RunInfo(Part):
     """Everything that `run.json` says."""
 
-    schema_version: Literal[1]
+    schema_version: Version
     kvtwin_version: str
     versions: dict[str, str]
     kind: Literal["simulated", "measured"]
@@ -115,7 +144,7 @@ class RunInfo(Part):
     model: ModelInfo
     device: Device
     policy: PolicyInfo
-    limits: dict[str, Any]
+    limits: Limits
     ledger: tuple[LedgerLine, ...]
     pool: PoolInfo
     cost: Cost

@@ -148,7 +148,9 @@ def _limits(limits: Mapping[str, Any]) -> Iterator[str]:
 def _limit(name: str, value: object) -> str:
     """A limit in words; one from the future by its own name."""
     shown = f"{value:,}" if isinstance(value, int) else str(value)
-    return LIMITS.get(name, name.replace("_", " ") + " {}").format(shown)
+    if name not in LIMITS:
+        return f"{name.replace('_', ' ')} {shown}"
+    return LIMITS[name].format(shown)
 
 
 def _arrivals(run: Run) -> list[str]:

@@ -1,17 +1,15 @@
 """Predicted beside measured: `validation.json` as `kvtwin validate` writes it."""
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
-from pydantic import ValidationError
 from rich.table import Table
 
 from reports import formats
-from reports.run_json import Number, Part
+from reports.run_json import Number, Part, Version
 from workloads.console import console
-from workloads.errors import InputError
+from workloads.incoming import checked, read_json
 
 
 class Row(Part):
@@ -32,7 +30,7 @@ class Row(Part):
 class Validation(Part):
     """All judged rows of one validation."""
 
-    schema_version: Literal[1]
+    schema_version: Version
     passed: bool
     repeats: int
     rows: tuple[Row, ...]
@@ -53,14 +51,7 @@ class Shown(NamedTuple):
 
 def load_validation(file: Path) -> Validation:
     """The file's content. Raises InputError naming the field at fault."""
-    try:
-        return Validation.model_validate(json.loads(file.read_text(encoding="utf-8")))
-    except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"])
-        raise InputError(f"{file}: {field}: {first['msg']}") from None
-    except (OSError, ValueError) as error:
-        raise InputError(f"{file}: {error}, expected strict JSON") from None
+    return checked(Validation, read_json(file), str(file))
 
 
 def by_policy(rows: Iterable[Row]) -> dict[str, list[Shown]]:

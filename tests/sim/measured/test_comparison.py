@@ -140,8 +140,8 @@ def test_broken_ids_are_one_line(tmp_path: Path, text: str, message: str) -> Non
     ("file", "text", "message"),
     [
         ("requests.jsonl", '{"input_toks": 1, "output_toks": 1, "arrival_time": 1}\n', "queued_ts"),
-        ("timeseries.csv", "t,running\n1,2\n", "timeseries.csv: expected numbers"),
-        ("meta.json", "{", "meta.json: .*expected JSON"),
+        ("timeseries.csv", "t,running\n1,2\n", "timeseries.csv: no column 'waiting'"),
+        ("meta.json", "{", "meta.json: not JSON"),
     ],
 )
 def test_a_broken_run_is_one_line(tmp_path: Path, file: str, text: str, message: str) -> None:
