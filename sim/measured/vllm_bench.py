@@ -47,7 +47,7 @@ def read_bench(file: Path) -> Measured:
         Provenance(str(file), len(rows), dropped),
     )
     series: dict[str, Floats] = {name: np.empty(0) for name in SERIES}
-    meta = {}
+    meta: dict[str, Any] = {}
     if (model := content.get("model_id")) is not None:
         if not isinstance(model, str):
             raise InputError(f"{file}: model_id is {shown(model)}, expected text")
