@@ -37,10 +37,10 @@ def read_folder(
     kernel_overlap: str | None = None,
     source: str | None = None,
 ) -> Profile:
-    """The profile in `folder`: meta.yaml and tp<N>/{attention,dense,per_sequence,skew}.csv.
+    """The profile in `folder`: meta.yaml and tp<N>/{attention,dense,per_sequence,moe,skew}.csv.
 
-    The CSVs may lie in the folder itself, meta.yaml one above; skew.csv and meta.yaml may be
-    absent. Raises InputError naming file, line and column.
+    The CSVs may lie in the folder itself, meta.yaml one above; moe.csv, skew.csv and meta.yaml may
+    be absent. Raises InputError naming file, line and column.
     """
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder, expected one of profile CSVs")
@@ -60,6 +60,11 @@ def read_folder(
                 listed = ", ".join(sorted(known))
                 raise InputError(f"{tables / file}: layer {kernel!r}, expected one of {listed}")
             rows.setdefault(kernel, []).append((0, 0, size, 0, float(row["time_us"])))
+    if (tables / "moe.csv").exists():
+        for (size, activated), row in _rows(tables / "moe.csv", ("tokens", "activated_experts")):
+            if not activated:
+                raise InputError(f"{tables / 'moe.csv'}: activated_experts 0, expected at least 1")
+            rows.setdefault("moe", []).append((0, 0, size, activated, float(row["time_us"])))
     if (tables / "skew.csv").exists():
         rows |= _skew(tables / "skew.csv")
     for kernel in REQUIRED:
@@ -69,6 +74,8 @@ def read_folder(
     if wanted is None:
         raise InputError(f"{folder}: meta.yaml names no model, expected --model")
     geometry = find_model(wanted)
+    if geometry.weights.experts and "moe" not in rows:
+        raise InputError(f"{tables}: no moe.csv, but {geometry.name} has experts")
     device = device_called(meta.get("gpu", ""))
     written: dict[str, Any] = {
         "name": name,

@@ -13,6 +13,7 @@ from math import inf
 
 from sim.cost.base import Constant
 from sim.cost.kernels.all_reduce import AllReduce, all_reduce, assumed
+from sim.cost.kernels.experts import Experts
 from sim.cost.kernels.grid import Grid, Line
 from sim.cost.kernels.profile import (
     GEMMS,
@@ -64,6 +65,10 @@ class KernelTable:
             if kernel in rows
         }
         self._per_layer = {k: line for k, line in points.items() if k in PER_LAYER}
+        self._experts: Experts | None = None
+        if any(row[3] for row in rows.get("moe", ())):
+            del self._per_layer["moe"]
+            self._experts = Experts(rows["moe"], model)
         self._per_step = [line for k, line in points.items() if k in PER_STEP]
         self._per_sequence = [line for k, line in points.items() if k in PER_SEQUENCE]
         self._most_tokens = min(line.xs[-1] for line in self._per_layer.values())
@@ -71,6 +76,8 @@ class KernelTable:
         self._attention = Grid((row[:4], row[4]) for row in rows["attention"])
         self._contexts = self._attention.decode_contexts
         self._beyond: dict[str, None] = {}  # in order of appearance
+        if "moe" in rows and model.weights.mlp:
+            self._beyond["layers with a dense MLP are timed as those with experts"] = None
         self._skew: LengthSkew | None = None
         if self.rules.length_skew and has_skew(profile):
             heads = max(group.heads_per_rank(tp) for group in model.groups)
@@ -241,6 +248,8 @@ class KernelTable:
             stairs = rules.whole_tiles and kernel in GEMMS
             times = 2 if kernel == "layernorm" else 1
             us += self._layers * times * (line.at_tile(known) if stairs else line.at(known))
+        if self._experts:
+            us += self._layers * self._experts.at(min(padded, self._experts.most_tokens))
         us = max(us - self._layers * self._hidden_us, 0.0)
         us += rules.host_overhead_s * 1e6
         us += sum([line.at(known) for line in self._per_step])
