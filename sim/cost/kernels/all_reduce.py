@@ -1,8 +1,11 @@
 """The sum over GPUs that tensor parallelism needs after attention and after the MLP."""
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from sim.cost.base import Constant
+from sim.cost.kernels.grid import Line
+from sim.cost.kernels.profile import Row
 from sim.hardware import Device
 
 ASSUMED = "assumed: latency of one kernel and the link's peak rate; calibrate for your machine"
@@ -49,3 +52,14 @@ def assumed(device: Device) -> AllReduce:
         "large_bandwidth": float(device.peer_bytes_per_s),
     }
     return all_reduce(numbers, ASSUMED)
+
+
+class MeasuredAllReduce:
+    """Times by bytes; beyond the largest the last segment goes on."""
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        self._line = Line((row[2], row[4]) for row in rows)
+
+    def seconds(self, size_bytes: int) -> float:
+        """Time of one all-reduce of so many bytes."""
+        return self._line.at(max(size_bytes, self._line.xs[0])) / 1e6

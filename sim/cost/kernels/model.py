@@ -12,7 +12,7 @@ from functools import cache
 from math import inf
 
 from sim.cost.base import Constant
-from sim.cost.kernels.all_reduce import AllReduce, all_reduce, assumed
+from sim.cost.kernels.all_reduce import AllReduce, MeasuredAllReduce, all_reduce, assumed
 from sim.cost.kernels.experts import Experts
 from sim.cost.kernels.grid import Grid, Line
 from sim.cost.kernels.profile import (
@@ -77,25 +77,26 @@ class KernelTable:
         self._contexts = self._attention.decode_contexts
         self._beyond: dict[str, None] = {}  # in order of appearance
         if "moe" in rows and model.weights.mlp:
-            self._beyond["layers with a dense MLP are timed as those with experts"] = None
+            self._note("layers with a dense MLP are timed as those with experts")
         self._skew: LengthSkew | None = None
         if self.rules.length_skew and has_skew(profile):
             heads = max(group.heads_per_rank(tp) for group in model.groups)
             self._skew = LengthSkew(profile, heads)
         elif self.rules.length_skew:
-            self._beyond["unequal contexts were not measured: batches wait for no longest one"] = (
-                None
-            )
+            self._note("unequal contexts were not measured: batches wait for no longest one")
+        self._overlaps = profile.meta.get("beside_chunk") == "overlap"
         overlap, why = profile.meta.get("kernel_overlap") or (0.0, "none stated")
         self._hidden_us = 1e6 * (overlap + self.rules.kernel_overlap_s)
-        self._reduce: AllReduce | None = None
+        self._reduce: AllReduce | MeasuredAllReduce | None = None
+        stated: tuple[Constant, ...] = ()
         if tp > 1 and self.rules.all_reduce:
-            given = profile.meta.get("all_reduce")
-            self._reduce = all_reduce(*given) if given else assumed(device)
-            if not given:
-                self._beyond["all-reduce was not measured: assumed from the link's peak rate"] = (
-                    None
-                )
+            if "all_reduce" in rows:
+                self._reduce = MeasuredAllReduce(rows["all_reduce"])
+            else:
+                given = profile.meta.get("all_reduce")
+                self._reduce = stated = all_reduce(*given) if given else assumed(device)
+                if not given:
+                    self._note("all-reduce was not measured: assumed from the link's peak rate")
         self._reduced_bytes = model.hidden_size * model.dtype_bytes  # a token's
         e = Efficiency()
         seconds = device.bandwidth_bytes_per_s * e.bandwidth.value
@@ -106,7 +107,7 @@ class KernelTable:
         measured = f"profile {profile.name}: {profile.meta['source']}"
         self.constants: tuple[Constant, ...] = (
             Constant("profiled_layers", self._layers, "x one layer", measured),
-            *(self._reduce or ()),
+            *stated,
             *self.rules.constants(),
             Constant("profile_overlap", overlap, "s/layer", why),
             *self._skew_constants(),
@@ -225,8 +226,13 @@ class KernelTable:
             self._say(f"chunks above {most:,} tokens")
         us += max(pairs - size * (known + size / 2), 0.0) * self._pair_us
         if n and not grid.most_decodes_beside:
-            self._beyond["decodes beside a chunk were not measured: times are added"] = None
-            us += self._decode(n, mean)
+            decode = self._decode(n, mean)
+            if self._overlaps:
+                self._note("decodes beside a chunk were not measured: taken to overlap with it")
+                us = max(us, decode)
+            else:
+                self._note("decodes beside a chunk were not measured: times are added")
+                us += decode
         elif n:
             at = min(n, grid.most_decodes_beside)
             if n > at:
@@ -265,7 +271,10 @@ class KernelTable:
         return round(us * AS_PER_US)
 
     def _say(self, what: str) -> None:
-        self._beyond[f"beyond the profile, by roofline: {what}"] = None
+        self._note(f"beyond the profile, by roofline: {what}")
+
+    def _note(self, what: str) -> None:
+        self._beyond[what] = None
 
 
 def _used(efficiency: Efficiency) -> tuple[Constant, ...]:

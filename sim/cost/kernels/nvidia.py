@@ -1,9 +1,10 @@
 """NVIDIA's measured tables (package aiconfigurator-core, Apache-2.0) as a profile.
 
 They hold attention by batch, context, heads, KV heads, head dimension, window and KV type, and
-matrix products by shape, in milliseconds a layer. They hold no chunk behind earlier tokens, no
-decodes beside a chunk, and no norms or activations: the first two go by roofline and by sum, the
-last are missing from a prediction (a few microseconds a layer).
+matrix products by shape, in milliseconds a layer, and sums over GPUs by size. They hold no chunk
+behind earlier tokens (the roofline goes on there), no decodes beside a chunk, and no norms,
+activations, rotary embedding or KV writes: those are counted as bytes over bandwidth
+(`sim.cost.kernels.streams`).
 """
 
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ import pyarrow.dataset as ds
 
 from sim.cost.kernels.grid import Line, neighbours
 from sim.cost.kernels.profile import Profile, Row, shape
+from sim.cost.kernels.streams import streams
 from sim.cost.roofline import Efficiency
 from sim.hardware import Device
 from sim.model.geometry import Model
@@ -31,6 +33,10 @@ SYSTEMS = {
 }
 KV_NAMES = {"auto": "bfloat16", "bf16": "bfloat16", "fp8": "fp8"}
 MAX_TOKENS = 32_768
+OVERLAPPING = ("h100", "h200")
+"""Whose FlashAttention-3 (Shah et al., 2024) schedules decodes and a chunk as one queue of tiles,
+so that reading of the ones hides behind arithmetic of the other. Elsewhere they add up at least: on
+the RTX cards whose profiles ship, a mixed step takes 1.4 to 1.7 times the sum."""
 
 Points = dict[int, list[tuple[int, float]]]
 
@@ -99,6 +105,24 @@ def gemm_points(file: Path, n: int, k: int) -> list[tuple[int, float]]:
     return found
 
 
+def reduce_points(folder: Path, framework: str, tp: int) -> list[Row]:
+    """Microseconds of an all-reduce over `tp` GPUs by its bytes; sizes are counted in elements.
+
+    vLLM's own, replayed from a graph, where the tables have it; else NCCL's.
+    """
+    try:
+        file = newest(folder, "comm", framework, "custom_allreduce")
+        rows = _read(file, {"num_gpus": tp, "allreduce_dtype": "bfloat16"})
+        rows = [row for row in rows if "eager" not in row["kernel_source"]]
+    except InputError:
+        file = newest(folder, "comm", "nccl", "nccl")
+        rows = _read(file, {"num_gpus": tp, "nccl_dtype": "half", "op_name": "all_reduce"})
+    if not rows:
+        raise InputError(f"{file}: no all-reduce over {tp} GPUs")
+    times = {2 * row["message_size"]: 1e3 * row["latency"] for row in rows}
+    return [(0, 0, size, 0, times[size]) for size in sorted(times) if size < 2**31]
+
+
 def imported(
     model: Model,
     device: Device,
@@ -141,6 +165,9 @@ def imported(
     for kernel, (n, k) in shapes.items():
         points = gemm_points(gemm, n, k)
         rows[kernel] = [(0, 0, m, 0, time) for m, time in points if m <= MAX_TOKENS]
+    rows |= streams(model, device, tp=tp, kv_bytes=1 if kv_type == "fp8" else 2)
+    if tp > 1:
+        rows["all_reduce"] = reduce_points(folder, framework, tp)
     versions = f"{framework} {decode.parent.name} attention, {gemm.parent.name} GEMM"
     return Profile(
         {
@@ -150,6 +177,7 @@ def imported(
             "tp": tp,
             **shape(model),
             "kv_dtype": "fp8" if kv_dtype == "fp8" else "auto",
+            "beside_chunk": "overlap" if device.name in OVERLAPPING else "sum",
             "source": f"aiconfigurator-core, NVIDIA, Apache-2.0: {versions}, KV {kv_type}",
         },
         rows,
