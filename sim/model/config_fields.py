@@ -77,9 +77,9 @@ class Fields:
         if value is None:
             raise InputError(f"{self.where}: {name} is missing, expected a positive integer")
         if isinstance(value, bool) or not isinstance(value, int) or value < (default is None):
-            raise InputError(f"{self.where}: {name}={_cut(value)}, expected a positive integer")
+            raise InputError(f"{self.where}: {name}={shown(value)}, expected a positive integer")
         if value > (most := MOST_LAYERS if key == "num_hidden_layers" else LARGEST):
-            raise InputError(f"{self.where}: {name}={_cut(value)}, expected at most {most:,}")
+            raise InputError(f"{self.where}: {name}={shown(value)}, expected at most {most:,}")
         return value
 
     def integers(self, key: str, layers: int) -> list[int]:
@@ -94,7 +94,7 @@ class Fields:
             )
         if wrong := [one for one in value if type(one) is not int or not 0 < one <= LARGEST]:
             raise InputError(
-                f"{self.where}: {name} has {_cut(wrong[0])}, expected positive integers"
+                f"{self.where}: {name} has {shown(wrong[0])}, expected positive integers"
             )
         return list(value)
 
@@ -102,10 +102,10 @@ class Fields:
         """A list of layers' numbers, counted from `first`."""
         name, value = self.find(key)
         if not isinstance(value, list):
-            raise InputError(f"{self.where}: {name}={_cut(value)}, expected a list of layers")
+            raise InputError(f"{self.where}: {name}={shown(value)}, expected a list of layers")
         if wrong := [i for i in value if type(i) is not int or not first <= i < first + layers]:
             raise InputError(
-                f"{self.where}: {name} has {_cut(wrong[0])}, expected layers from {first} to "
+                f"{self.where}: {name} has {shown(wrong[0])}, expected layers from {first} to "
                 f"{first + layers - 1}"
             )
         return set(value)
@@ -114,7 +114,7 @@ class Fields:
         """An object within."""
         value = self.find(key)[1]
         if not isinstance(value, dict):
-            raise InputError(f"{self.where}: {key}={_cut(value)}, expected an object")
+            raise InputError(f"{self.where}: {key}={shown(value)}, expected an object")
         return Fields(value, f"{self.where}: {key}")
 
     def dtype_bytes(self, key: str = "dtype", default: int | None = None) -> int:
@@ -126,7 +126,7 @@ class Fields:
             return 2 if default is None else default
         if not isinstance(value, str) or value.removeprefix("torch.") not in DTYPE_BYTES:
             known = ", ".join(DTYPE_BYTES)
-            raise InputError(f"{self.where}: {name}={_cut(value)}, expected one of {known}")
+            raise InputError(f"{self.where}: {name}={shown(value)}, expected one of {known}")
         return DTYPE_BYTES[value.removeprefix("torch.")]
 
     def number(self, key: str, default: float) -> float:
@@ -135,7 +135,7 @@ class Fields:
         if value is None:
             return default
         if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-            raise InputError(f"{self.where}: {name}={_cut(value)}, expected a positive number")
+            raise InputError(f"{self.where}: {name}={shown(value)}, expected a positive number")
         return float(value)
 
     def flag(self, key: str, default: bool) -> bool:
@@ -144,7 +144,7 @@ class Fields:
         if value is None:
             return default
         if not isinstance(value, bool):
-            raise InputError(f"{self.where}: {name}={_cut(value)}, expected true or false")
+            raise InputError(f"{self.where}: {name}={shown(value)}, expected true or false")
         return value
 
     def string(self, key: str, default: str) -> str:
@@ -153,7 +153,7 @@ class Fields:
         if value is None:
             return default
         if not isinstance(value, str):
-            raise InputError(f"{self.where}: {name}={_cut(value)}, expected a string")
+            raise InputError(f"{self.where}: {name}={shown(value)}, expected a string")
         return value
 
     def items(self, key: str) -> list[object] | None:
@@ -163,7 +163,7 @@ class Fields:
             return None
         layers = self.integer("num_hidden_layers")
         if not isinstance(value, list) or len(value) != layers:
-            found = f"{len(value)} entries" if isinstance(value, list) else _cut(value)
+            found = f"{len(value)} entries" if isinstance(value, list) else shown(value)
             raise InputError(
                 f"{self.where}: {name}: {found}, expected one for each of {layers} layers"
             )
@@ -198,7 +198,7 @@ class Fields:
         return not (learned or self.flag("alibi", False))
 
 
-def _cut(value: object) -> str:
+def shown(value: object) -> str:
     """The value as Python writes it, on one line of a sensible length."""
     text = "missing" if value is None else repr(value)
     return text if len(text) <= 60 else text[:57] + "..."

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 
 from sim.model import layouts
-from sim.model.config_fields import Fields
+from sim.model.config_fields import Fields, shown
 from sim.model.kinds import (
     chunked,
     cross,
@@ -48,6 +48,7 @@ class Family:
 
 
 PLAIN = Family()
+TIED = Family(defaults={"tie_word_embeddings": True})
 LATENT = Family(known=latent.FIELDS)
 SPARSE = Family(
     known=sparse_latent.FIELDS,
@@ -95,16 +96,23 @@ FAMILIES: dict[str, Family] = {
             "qwen3_moe", "qwen2_vl", "qwen2_5_vl", "qwen2_vl_text", "qwen2_5_vl_text",
             "qwen3_vl_text", "qwen3_vl_moe_text", "qwen3_omni_moe_text", "phi3", "phimoe", "cohere",
             "olmo", "olmo2", "olmoe", "granite", "granitemoe", "granitemoeshared", "glm", "glm4",
-            "glm4_moe", "glm4v_text", "glm4v_moe_text", "starcoder2", "stablelm", "gpt_oss",
+            "glm4_moe", "glm4v_text", "glm4v_moe_text", "stablelm", "gpt_oss",
             "exaone", "exaone_moe", "internlm2", "internlm3", "arcee", "apertus", "seed_oss",
-            "ernie4_5", "ernie4_5_moe", "dots1", "solar_open", "helium",
-            "nemotron", "hunyuan_v1_dense", "bitnet", "persimmon",
-            "gpt_neox", "gptj",    "bloom",
-            "codegen", "smollm3", "flex_olmo", "bailing_moe", "aquila", "yi", "xverse", "orion",
+            "dots1", "solar_open", "helium",
+            "nemotron", "bitnet", "persimmon",
+            "gpt_neox", "gptj",
+            "codegen",  "flex_olmo", "bailing_moe", "aquila", "yi", "xverse", "orion",
         ),
         PLAIN,
     ),
-    **dict.fromkeys(("opt", "gpt2"), Family(defaults={"tie_word_embeddings": True})),
+    **dict.fromkeys(
+        ("opt", "gpt2", "cohere", "starcoder2", "ernie4_5", "ernie4_5_moe", "bloom"), TIED
+    ),
+    "smollm3": Family(
+        # layers without rotary positions see everything, too
+        known=frozenset({"no_rope_layers", "no_rope_layer_interval"}),
+        defaults={"tie_word_embeddings": True},
+    ),
     "gpt_bigcode": Family(defaults={"multi_query": True, "tie_word_embeddings": True}),
     "falcon": Family(defaults={"multi_query": True, "tie_word_embeddings": True}),
     "phi": Family(defaults={"partial_rotary_factor": 0.5}),
@@ -153,8 +161,9 @@ FAMILIES: dict[str, Family] = {
     ),
     "llama4_text": CHUNKED,
     **dict.fromkeys(
-        ("deepseek_v2", "deepseek_v3", "kimi_k2", "glm4_moe_lite", "minicpm3", "mistral4"), LATENT
+        ("deepseek_v2", "deepseek_v3", "kimi_k2", "glm4_moe_lite", "mistral4"), LATENT
     ),
+    "minicpm3": Family(known=latent.FIELDS, defaults={"tie_word_embeddings": True}),
     "deepseek_v32": SPARSE,
     "glm_moe_dsa": Family(
         known=sparse_latent.FIELDS, defaults={**SPARSE.defaults, "index_n_heads": 32}
@@ -231,7 +240,9 @@ FAMILIES: dict[str, Family] = {
             defaults={"conv_L_cache": 3, "tie_word_embeddings": True},
         ),
     ),
-    "hunyuan_v1_moe": Family(known=frozenset({"attention_head_dim"})),
+    **dict.fromkeys(
+        ("hunyuan_v1_dense", "hunyuan_v1_moe"), Family(known=frozenset({"attention_head_dim"}))
+    ),
     "step3_text": Family(
         known=frozenset({"num_attention_groups", "share_q_dim"}),
         names={"num_key_value_heads": "num_attention_groups"},
@@ -290,7 +301,7 @@ def find_family(fields: Fields) -> tuple[str, Family]:
         close = get_close_matches(kind, FAMILIES, n=1, cutoff=0.75)
         hint = f"did you mean {close[0]!r}?" if close else "expected a known one, such as 'llama'"
         raise InputError(
-            f"{fields.where}: model_type={kind!r} isn't known, so neither is what its attention "
-            f"keeps; {hint}"
+            f"{fields.where}: model_type={shown(kind)} isn't known, so neither is what its "
+            f"attention keeps; {hint}"
         )
     return kind, FAMILIES[kind]

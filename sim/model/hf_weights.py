@@ -4,7 +4,6 @@ Shapes come from fields. What no field says (biases, norms) is the architecture'
 """
 
 from dataclasses import dataclass
-from fractions import Fraction
 
 from sim.model.config_fields import Fields
 from sim.model.experts import count_mlps
@@ -27,7 +26,7 @@ class Counts:
 
 def count_weights(fields: Fields, family: Family, notes: list[str]) -> Weights:
     """Parameters by use, in the model's own type. Appends to `notes` what was assumed."""
-    traits, exact = traits_of(fields.string("model_type", ""))
+    traits, slack = traits_of(fields.string("model_type", ""))
     kinds = layer_kinds(fields, family)
     layers, hidden = len(kinds), fields.integer("hidden_size")
     vocab = fields.integer("vocab_size")
@@ -45,12 +44,12 @@ def count_weights(fields: Fields, family: Family, notes: list[str]) -> Weights:
             counts.vectors += state.layers * vectors
     mlps = count_mlps(fields, traits, kinds)
     norm = hidden * (2 if traits.norm_bias else 1)
-    embedding = vocab * hidden + _positions(fields, hidden)
-    if not exact:
+    embedding = vocab * hidden + _positions(fields, hidden) + _per_layer(fields, layers)
+    if slack:
         kind = fields.string("model_type", "")
         notes.append(
-            f"weights are counted to within {float(100 * SLACK):g} %: biases and norms of "
-            f"model_type {kind} are taken for Llama's"
+            f"weights are counted to within {float(100 * slack):g} %: the MLP, biases and norms "
+            f"of model_type {kind} are taken for those of a kind like it"
         )
     tied = fields.flag("tie_word_embeddings", fields.flag("tie_embedding", False))
     return Weights(
@@ -70,13 +69,8 @@ def count_weights(fields: Fields, family: Family, notes: list[str]) -> Weights:
         other=_encoder(fields, traits),
         recurrent=recurrent,
         dtype_bytes=fields.dtype_bytes(),
-        slack=Fraction(0) if exact else SLACK,
+        slack=slack,
     )
-
-
-SLACK = Fraction(3, 100)
-"""Of types whose biases, norms and gates aren't in `TRAITS`: the largest error found against the
-parameters that vLLM builds for such configurations, rounded up."""
 
 
 def _positions(fields: Fields, hidden: int) -> int:
@@ -85,6 +79,15 @@ def _positions(fields: Fields, hidden: int) -> int:
     if kind not in {"opt", "gpt2", "gpt_bigcode", "whisper"}:
         return 0
     return (fields.integer("max_position_embeddings") + (2 if kind == "opt" else 0)) * hidden
+
+
+def _per_layer(fields: Fields, layers: int) -> int:
+    """Gemma 3n's and 4's embeddings of each layer, with their projections."""
+    width = fields.integer("hidden_size_per_layer_input", 0)
+    if not width:
+        return 0
+    table = fields.integer("vocab_size_per_layer_input", 0) or fields.integer("vocab_size")
+    return layers * width * (table + 3 * fields.integer("hidden_size"))
 
 
 def _encoder(fields: Fields, traits: Traits) -> int:

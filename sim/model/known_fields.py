@@ -7,7 +7,7 @@ for an architecture that isn't understood. It is refused by name, not taken for 
 import re
 from collections.abc import Iterable
 
-from sim.model.config_fields import ALIASES, Fields
+from sim.model.config_fields import ALIASES, Fields, shown
 from workloads.errors import InputError
 
 SPEAKS = re.compile(
@@ -17,7 +17,7 @@ SPEAKS = re.compile(
     r"retention|delta|hyena|compress|memory|cache(?!_implementation)|kda|gqa|mqa|query_group|"
     r"multi_query|(^|_)groups$|attention_groups|d_state|state_size|full_attn|nope|interleave|"
     r"expansion|layers_|_interval|_period|_offset|num_.*layers|n_layers?|"
-    r"depth|stride|recycl|loop|ut_steps|hybrid|cla_|yoco|kv_channels|dt_rank|titans|hash|engram"
+    r"depth|stride|recycl|loop|ut_steps|hybrid|(^|_)cla(_|$)|yoco|kv_channels|dt_rank|titans|hash|engram"
 )
 
 SAFE = frozenset(
@@ -84,7 +84,7 @@ def check_known(fields: Fields, known: Iterable[str], kind: str) -> None:
             continue
         if SPEAKS.search(name) and not isinstance(value, dict):
             raise InputError(
-                f"{fields.where}: {name}={_shown(value)}: not known for model_type={kind!r}, and "
+                f"{fields.where}: {name}={shown(value)}: not known for model_type={kind!r}, and "
                 "it may change what attention keeps; expected fields that are known"
             )
         if SPEAKS.search(name) and name not in NESTED:
@@ -95,8 +95,3 @@ def check_known(fields: Fields, known: Iterable[str], kind: str) -> None:
 
 
 NESTED = frozenset({"quantization_config", "compression_config"})
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else text[:37] + "..."
