@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from sim.units import BYTES, BYTES_PER_S, FLOPS_PER_S, parse_quantity
 from workloads.errors import InputError
 
+PCIE_3 = 16 * 10**9  # bytes/s of 16 lanes, one direction (PCI-SIG, 8 GT/s)
 PCIE_4 = 32 * 10**9  # bytes/s of 16 lanes, one direction (PCI-SIG, 16 GT/s)
 PCIE_5 = 64 * 10**9  # 32 GT/s
 
@@ -40,6 +41,9 @@ def _device(
 
 
 REPORTED = "as PyTorch reports it in GiB to two decimals; drivers differ in the last ones"
+
+NOMINAL = "{} on the datasheet, less what drivers and ECC usually keep; give custom: for your own"
+AS_ITS_SIBLING = "taken for that of the device it is a variant of; give custom: for your own"
 
 DEVICES: dict[str, Device] = {
     device.name: device
@@ -92,6 +96,61 @@ DEVICES: dict[str, Device] = {
             "mi300x", "191.98", 5300, 1307.4, PCIE_5, 448 * 10**9,
             "AMD MI300X datasheet, dense", REPORTED,
         ),
+        _device(
+            "a800-80gb", "79.15", 2039, 312, PCIE_4, 200 * 10**9,
+            "NVIDIA A800 datasheet (SXM 80 GB): A100 with 400 GB/s of NVLink", AS_ITS_SIBLING,
+        ),
+        _device(
+            "h800", "79.11", 3350, 989.4, PCIE_5, 200 * 10**9,
+            "NVIDIA H800 datasheet (SXM): H100 with 400 GB/s of NVLink", AS_ITS_SIBLING,
+        ),
+        _device(
+            "h100-nvl", "93.10", 3938, 835.5, PCIE_5, 300 * 10**9,
+            "NVIDIA H100 NVL datasheet, half the figure with sparsity", NOMINAL.format("94 GB"),
+        ),
+        _device(
+            "h20", "95.00", 4000, 148, PCIE_5, 450 * 10**9,
+            "NVIDIA H20 datasheet, dense", NOMINAL.format("96 GB"),
+        ),
+        _device(
+            "b300", "267.00", 8000, 2250, PCIE_5, 900 * 10**9,
+            "NVIDIA HGX B300 datasheet per GPU, half the figure with sparsity",
+            NOMINAL.format("288 GB, of which 270 GB are offered"),
+        ),
+        _device(
+            "gb200", "184.00", 8000, 2500, 450 * 10**9, 900 * 10**9,
+            "NVIDIA GB200 NVL72 datasheet per GPU, half the figure with sparsity",
+            NOMINAL.format("186 GB"),
+        ),
+        _device(
+            "t4", "14.74", 320, 65, PCIE_3, PCIE_3,
+            "NVIDIA T4 datasheet", NOMINAL.format("16 GB; 15,360 MiB in nvidia-smi"),
+        ),
+        _device(
+            "v100-16gb", "15.77", 900, 125, PCIE_3, 150 * 10**9,
+            "NVIDIA V100 datasheet (SXM2)", NOMINAL.format("16 GB"),
+        ),
+        _device(
+            "v100-32gb", "31.73", 900, 125, PCIE_3, 150 * 10**9,
+            "NVIDIA V100 datasheet (SXM2)", NOMINAL.format("32 GB"),
+        ),
+        _device(
+            "a6000", "47.50", 768, 155, PCIE_4, 56 * 10**9,
+            "NVIDIA RTX A6000 datasheet, half the figure with sparsity", NOMINAL.format("48 GB"),
+        ),
+        _device(
+            "l20", "44.40", 864, 119.5, PCIE_4, PCIE_4,
+            "NVIDIA L20 datasheet, dense", AS_ITS_SIBLING,
+        ),
+        _device(
+            "rtx-5090", "31.36", 1792, 209.5, PCIE_5, PCIE_5,
+            "NVIDIA RTX Blackwell whitepaper (FP16, FP32 accumulate, dense)",
+            "public PyTorch logs: 31.36 and 31.37 GiB",
+        ),
+        _device(
+            "mi325x", "255.98", 6000, 1307.4, PCIE_5, 448 * 10**9,
+            "AMD MI325X datasheet, dense", NOMINAL.format("256 GB"),
+        ),
     )
 }  # fmt: skip
 
@@ -117,10 +176,20 @@ def find_device(name: str, *, memory_alone: bool = False) -> Device:
     kind, colon, numbers = name.partition(":")
     if kind == "custom" and colon:
         return _custom(name, numbers, memory_alone)
-    if name.lower() in DEVICES:
-        return DEVICES[name.lower()]
-    close = get_close_matches(name.lower(), DEVICES, n=1, cutoff=0.4)
-    hint = f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(DEVICES)}"
+    lower = name.lower().removeprefix("nvidia-")
+    if lower in DEVICES:
+        return DEVICES[lower]
+    words = lower.replace("_", "-").replace(" ", "-")
+    if words.removeprefix("rtx-") in DEVICES:
+        return DEVICES[words.removeprefix("rtx-")]
+    like = [one for one in DEVICES if one.startswith(words) or words.startswith(one)]
+    if len(like) == 1 and like[0].startswith(words):
+        return DEVICES[like[0]]
+    if like:
+        hint = f"it may be {' or '.join(like)}"
+    else:
+        close = get_close_matches(lower, DEVICES, n=1, cutoff=0.4)
+        hint = f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(DEVICES)}"
     raise InputError(
         f"--gpu {name}: no such device; {hint} "
         "(or custom:memory=48GiB,bandwidth=1.2TB/s,flops=200TFLOP/s)"
@@ -130,7 +199,9 @@ def find_device(name: str, *, memory_alone: bool = False) -> Device:
 def device_called(reported: str) -> Device | None:
     """The preset for a name as drivers report it, such as `NVIDIA GeForce RTX 4090`."""
     words = set(reported.lower().replace("-", " ").split())
-    return next((d for name, d in DEVICES.items() if words.issuperset(name.split("-"))), None)
+    named = [name for name in DEVICES if words.issuperset(name.split("-"))]
+    longest = max(named, key=lambda name: len(name.split("-")), default=None)  # h100-nvl, not h100
+    return DEVICES[longest] if longest else None
 
 
 def _custom(name: str, numbers: str, memory_alone: bool) -> Device:

@@ -13,6 +13,7 @@ from workloads.errors import InputError
 ALIASES = {
     "llama-7b": "llama-2-7b",
     "llama-13b": "llama-2-13b",
+    "llama-3.3-70b": "llama-3.1-70b",  # the same shape, trained further
     "mistral-7b-v0.3": "mistral-7b",
 }
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sim.hardware import DEVICES, find_device
+from sim.hardware import DEVICES, device_called, find_device
 from sim.units import gib, parse_bytes
 from workloads.errors import InputError
 
@@ -10,9 +10,9 @@ from workloads.errors import InputError
 def test_every_device_has_plausible_numbers_and_sources() -> None:
     for name, device in DEVICES.items():
         assert device.name == name
-        assert 20 * 2**30 < device.memory_bytes < 300 * 2**30
-        # decode is bound by memory: hundreds of operations a byte on all of them, but for 3090
-        assert 50 < device.flops_per_s / device.bandwidth_bytes_per_s < 500
+        assert 14 * 2**30 < device.memory_bytes < 300 * 2**30
+        # decode is bound by memory: tens to hundreds of operations a byte on all of them
+        assert 30 < device.flops_per_s / device.bandwidth_bytes_per_s < 500
         assert device.source
         assert device.memory_source
 
@@ -30,9 +30,34 @@ def test_custom() -> None:
 
 
 @pytest.mark.parametrize(
+    "name",
+    ["H20", "h800", "a800", "l20", "rtx-5090", "RTX-A6000", "b300", "gb200", "t4", "h100-nvl",
+     "mi325x", "v100-32gb", "nvidia-h200"],
+)  # fmt: skip
+def test_names_that_people_ask_for(name: str) -> None:
+    assert find_device(name).memory_bytes > 0
+
+
+def test_drivers_names() -> None:
+    for reported, name in (("NVIDIA H100 NVL", "h100-nvl"), ("NVIDIA H100 80GB HBM3", "h100")):
+        device = device_called(reported)
+        assert device is not None
+        assert device.name == name
+
+
+def test_memory_alone_is_enough_to_size() -> None:
+    assert find_device("custom:memory=96GiB", memory_alone=True).memory_bytes == 96 * 2**30
+    with pytest.raises(InputError, match="bandwidth is missing"):
+        find_device("custom:memory=96GiB")
+
+
+@pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("a100-40g", "did you mean 'a100-40gb'"),
+        ("rtx-4900", "did you mean 'rtx-4090'"),
+        ("a100", "it may be a100-40gb or a100-80gb "),
+        ("H100-80GB", "it may be h100 "),
+        ("rtx", "it may be rtx-3090 or rtx-4090 or"),
         ("tpu", "no such device"),
         ("custom:memory=48,bandwidth=1TB/s,flops=1TFLOP/s", "memory=48: expected a number and a"),
         ("custom:memory=48GiB,bandwidth=1TB/s", "flops is missing"),

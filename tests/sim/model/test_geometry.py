@@ -122,6 +122,10 @@ def test_int8_is_not_half() -> None:
         ("qwen3-coder-480b", 480_154_875_392),
         ("gemma-3-27b", 27_432_406_640),
         ("deepseek-v3", 671_026_419_200),
+        ("qwen3-8b", 8_190_735_360),
+        ("qwen3-14b", 14_768_307_200),
+        ("qwen3-30b-a3b", 30_532_122_624),
+        ("llama-3.3-70b", 70_553_706_496),
     ],
 )
 def test_parameters(name: str, parameters: int) -> None:
