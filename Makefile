@@ -10,13 +10,17 @@ DEMO := azure-2023-conv --model llama-2-13b --gpu a100-40gb --request-rate 1.0 \
 	--policy preallocation --policy sliding_window:window=1024,sinks=4 \
 	--policy paging:block_size=16 --policy paging:block_size=1 --policy paging:block_size=128
 
-.PHONY: demo test check mutants bench bench-peers conformance gpu clean
+.PHONY: demo test fuzz check mutants bench bench-peers conformance gpu clean
 
 demo: $(VENV)/simulation
 	$(BIN)/kvtwin simulate $(DEMO) -o out/demo
 
 test: $(VENV)/tests
 	$(BIN)/pytest -n 2 --dist worksteal
+
+# 20,000 random histories under all laws, about ten minutes of CPU; SEED=2 makes others.
+fuzz: $(VENV)/tests
+	$(BIN)/python -m tests.sim.histories.fuzz 20000 $(or $(SEED),1)
 
 check: $(VENV)/tests
 	$(BIN)/ruff check .

@@ -43,6 +43,7 @@ class Scheduler:
         self._admissions = 0
         self._finishing: list[tuple[int, int, Sequence]] = []  # (tick, admission, sequence)
         self._finished: list[int] = []
+        self._unreported: list[int] = []  # preempted where no step came of it, for the next plan
         self._longest: list[tuple[int, int, Sequence]] = []  # (joined tick - stored, as above)
         self.leaving: list[Sequence] = []  # of the held, those that left early
         self.departing: list[Sequence] = []  # planned ahead: their last token is being computed
@@ -83,6 +84,7 @@ class Scheduler:
             ):
                 prefill_tokens += self._admit(budget - prefill_tokens, chunks, admitted)
         if not (manager.decoding or chunks):
+            self._unreported += preempted
             return None
         max_steps = 1
         # After a preemption admission is asked again next step; who left early is reported then.
@@ -98,6 +100,8 @@ class Scheduler:
             finished, self._finished = tuple(self._finished), []
         if self.swap.moving:
             swap_out, swap_in = self.swap.traffic()
+        if self._unreported:
+            preempted, self._unreported = self._unreported + preempted, []
         step = self.steps
         self.steps = step + 1
         return make_plan(

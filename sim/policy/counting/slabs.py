@@ -69,11 +69,11 @@ class Slabs(Tallied):
 
 
 class Rings(Saturating, Slabs):
-    """Slabs in which attention reads at most so many tokens; with `kept`, any length fits."""
+    """Slabs in which attention reads at most so many tokens; if all kept ones fit, any length."""
 
     def __init__(self, pool: Pool, slots: int, retained: Retained) -> None:
         super().__init__(pool, slots, "preallocation", retained)
         self.saturate(retained)
 
     def longest(self) -> int:
-        return self.pool.max_len if self.evicts else self.slots
+        return self.pool.max_len if self.evicts and self.slots >= self.cap else self.slots

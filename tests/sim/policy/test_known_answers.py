@@ -303,3 +303,17 @@ def test_a_composition_says_what_each_part_loses() -> None:
         "forgets tokens between the sinks and the window; rounds keys and values to 4 bits"
     )
     assert parse_policy("paging:block_size=16").limitation is None
+
+
+def test_a_ring_that_doesnt_fit_its_buffer_never_turns() -> None:
+    """Buffers of 8 tokens under a window of 10: no sequence gets long enough to lose a token.
+
+    A window of 8 does fit, and then any length is served. So it is for every allocator.
+    """
+    pool = pool_of(LLAMA_8B, 100 * 131_072, 50)
+    for rest in ("", ",reserve=oracle", ",reserve=oracle,allocator=buddy"):
+        placement = f"preallocation:max_len=8{rest}"
+        assert parse_policy(placement).manager(pool).longest() == 8
+        for window, longest in ((10, 8), (8, 50)):
+            spec = f"{placement}+sliding_window:window={window},sinks=0"
+            assert parse_policy(spec).manager(pool).longest() == longest
