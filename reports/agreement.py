@@ -1,12 +1,15 @@
 """Predicted against measured: which runs pair, how far their metrics are apart, and in one sentence
 what to make of it."""
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from reports.formats import listed
 from reports.language import tr
 from reports.load import Run
 from reports.ranking import one_trace
+from reports.validation import Row, Validation
 
 JUDGED = (
     *(f"{name}_ms_{s}" for name in ("ttft", "tpot", "e2el") for s in ("mean", "p50", "p90", "p99")),
@@ -17,27 +20,15 @@ JUDGED = (
 )
 
 
+TRUSTED = 2.0
+"""Per cent that a time may be off and still be believed."""
+
+
 class Pair(NamedTuple):
     """A simulated and a measured run of the same requests."""
 
     predicted: Run
     measured: Run
-
-
-class Error(NamedTuple):
-    """`percent` is (predicted − measured) ÷ measured; None where either is unknown or 0."""
-
-    name: str
-    label: str
-    unit: str
-    predicted: float | None
-    measured: float | None
-
-    @property
-    def percent(self) -> float | None:
-        if self.predicted is None or not self.measured:
-            return None
-        return 100 * (self.predicted / self.measured - 1)
 
 
 def pairs(runs: Sequence[Run]) -> list[Pair]:
@@ -60,26 +51,45 @@ def _alike(predicted: Run, measured: Run) -> bool:
     return (named or known) and one_trace([predicted, measured])
 
 
-def errors(found: Sequence[Pair]) -> list[Error]:
-    """The judged metrics of all pairs, those that were not recorded too."""
+def judged(found: Sequence[Pair], validation: Validation | None) -> tuple[Row, ...]:
+    """The judged rows, or where nothing was judged the errors of the metrics."""
+    if validation is not None:
+        return validation.rows
     rows = []
     for pair in found:
-        own = {metric.name: metric for metric in pair.predicted.info.metrics}
-        rows += [
-            Error(name, own[name].label, own[name].unit, own[name].value, pair.measured.value(name))
-            for name in JUDGED
-            if name in own
-        ]
-    return rows
+        for metric in pair.predicted.info.metrics:
+            if metric.name not in JUDGED:
+                continue
+            measured = pair.measured.value(metric.name)
+            error = (
+                100 * (metric.value / measured - 1)
+                if metric.value is not None and measured
+                else None
+            )
+            rows.append(
+                Row(
+                    policy=pair.predicted.label,
+                    name=metric.name,
+                    label=metric.label,
+                    unit=metric.unit,
+                    predicted=metric.value,
+                    measured=measured,
+                    error_percent=error,
+                    spread_percent=None,
+                    tolerance_percent=None,
+                    passed=None,
+                )
+            )
+    return tuple(rows)
 
 
-def sentence(rows: Sequence[Error]) -> str:
+def sentence(rows: Sequence[Row]) -> str:
     """How far apart, in one sentence."""
-    times = [row for row in rows if row.name.endswith(("_mean", "_p50", "_p90", "_p99"))
-             and "_ms_" in row.name and row.percent is not None]  # fmt: skip
-    means = [abs(row.percent or 0.0) for row in times if row.name.endswith("_mean")]
-    percentiles = [abs(row.percent or 0.0) for row in times if not row.name.endswith("_mean")]
-    if not means or not percentiles:
+    means, percentiles = _times(rows)
+    if means and not percentiles:
+        return tr("Predicted means are within {means} % of those measured.",
+                  means=f"{max(means):.1f}")  # fmt: skip
+    if not means:
         return tr("Too little was measured to say how far the prediction is off.")
     return tr(
         "Predicted means are within {means} % of those measured, percentiles within "
@@ -87,3 +97,44 @@ def sentence(rows: Sequence[Error]) -> str:
         means=f"{max(means):.1f}",
         percentiles=f"{max(percentiles):.1f}",
     )
+
+
+def _times(rows: Sequence[Row]) -> tuple[list[float], list[float]]:
+    """Sizes of the errors of latencies in per cent: of means, of percentiles."""
+    latencies = [row for row in rows if re.search(r"ttft|tpot|e2el", row.name)]
+    known = [(row.name, abs(row.error_percent)) for row in latencies
+             if row.error_percent is not None]  # fmt: skip
+    means = [error for name, error in known if "_mean" in name]
+    percentiles = [error for name, error in known if re.search(r"_p\d+|median", name)]
+    return means, percentiles
+
+
+def belief(rows: Sequence[Row]) -> tuple[str, ...]:
+    """What the tolerances say, and so what to believe."""
+    said = []
+    bytes_rows = [row for row in rows if row.unit == "bytes" and row.error_percent is not None]
+    if bytes_rows and all(row.error_percent == 0 for row in bytes_rows):
+        said.append(tr("KV memory agrees to the byte."))
+    counted = [row for row in rows if row.passed is not None]
+    within = [row for row in counted if row.passed]
+    if counted:
+        said.append(
+            tr(
+                "{within} of {all} judged metrics are within tolerance.",
+                within=f"{len(within):,}",
+                all=f"{len(counted):,}",
+            )
+        )
+    means, percentiles = _times(rows)
+    if means and percentiles:
+        worst_mean, worst = max(means), max(percentiles)
+        said.append(
+            tr("Believe means and single percentiles alike.")
+            if worst <= TRUSTED
+            else tr("Believe memory and rates, not single percentiles.")
+            if worst_mean <= TRUSTED
+            else tr("Believe what is counted, not the times.")
+        )
+    if missing := [tr(row.label) for row in rows if row.measured is None]:
+        said.append(tr("Not recorded: {labels}.", labels=listed(missing)))
+    return tuple(said)

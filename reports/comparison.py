@@ -5,8 +5,10 @@ Times and preemptions are compared among the runs that finished the most request
 that refuses long requests is quick and no better for it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
+
+from reports.formats import column
 
 LATENCIES = ("ttft_ms_", "tpot_ms_", "itl_ms_", "e2el_ms_", "queue_ms_")
 
@@ -37,6 +39,7 @@ HEADLINE = (
     "waiting_mean",
     "num_preemptions",
     "makespan_s",
+    "request_throughput",
     "output_throughput",
     "ttft_ms_p50",
     "ttft_ms_p99",
@@ -67,11 +70,12 @@ class MetricLike(Protocol):
 
 
 class Row(NamedTuple):
-    """One metric over all runs; `best` flags the cells to mark."""
+    """One metric over all runs; `best` flags the cells to mark. `texts` show values in `unit`."""
 
     name: str
     label: str
     unit: str
+    texts: tuple[str, ...]
     formula: str
     values: tuple[float | None, ...]
     best: tuple[bool, ...]
@@ -91,18 +95,28 @@ def rows(runs: Sequence[Sequence[MetricLike]], *, comparable: bool = True) -> di
     for name in order:
         definition = definitions[name]
         values = tuple(_value(table, name) for table in tables)
+        family = [value for other in _family(name, order) for table in tables
+                  if (value := _value(table, other)) is not None]  # fmt: skip
+        unit, texts = column(values, definition.unit, family)
         grouped[_group(name)].append(
             Row(
                 name,
                 definition.label,
-                definition.unit,
+                unit,
+                tuple(texts),
                 definition.formula,
                 values,
-                _best(name, values, served) if comparable else (False,) * len(values),
+                _best(name, values, texts, served) if comparable else (False,) * len(values),
                 name in HEADLINE,
             )
         )
     return {group: found for group, found in grouped.items() if found}
+
+
+def _family(name: str, names: Iterable[str]) -> list[str]:
+    """Metrics that are shown in one unit: the statistics of one latency."""
+    prefix = next((latency for latency in LATENCIES if name.startswith(latency)), None)
+    return [name] if prefix is None else [other for other in names if other.startswith(prefix)]
 
 
 def _value(table: Mapping[str, Any], name: str) -> float | None:
@@ -115,9 +129,12 @@ def _group(name: str) -> str:
 
 
 def _best(
-    name: str, values: tuple[float | None, ...], served: Sequence[float | None]
+    name: str,
+    values: tuple[float | None, ...],
+    texts: Sequence[str],
+    served: Sequence[float | None],
 ) -> tuple[bool, ...]:
-    """Nothing is best alone, nor where more than half are."""
+    """Nothing is best alone, nor where more than half are. What prints alike is alike."""
     if name.startswith(HIGHER):
         sign, fair = 1, [True] * len(values)
     elif name.startswith(LOWER):
@@ -131,5 +148,8 @@ def _best(
         v * sign if v is not None and ok else None for v, ok in zip(values, fair, strict=True)
     ]
     top = max((score for score in scores if score is not None), default=None)
-    best = tuple(score is not None and score == top for score in scores)
+    best_texts = {text for text, score in zip(texts, scores, strict=True) if score == top}
+    best = tuple(
+        score is not None and text in best_texts for text, score in zip(texts, scores, strict=True)
+    )
     return best if 2 * sum(best) <= len(values) else (False,) * len(values)

@@ -9,6 +9,8 @@ GIB = 2**30
 LONG_MS = 10_000
 """Times from here on are easier to read in seconds."""
 
+HOUR_MS = 3_600_000
+
 RATES = {"B/s": ("GB/s", 1e9), "FLOP/s": ("TFLOP/s", 1e12)}
 
 
@@ -20,7 +22,7 @@ def number(value: float | None, unit: str = "") -> str:
         return f"{value / GIB:,.2f}"
     if unit == "%":
         return f"{value:.1f}"
-    if float(value).is_integer() and unit not in ("ms", "s") and "/" not in unit:
+    if float(value).is_integer() and unit not in ("ms", "s", "h") and "/" not in unit:
         return f"{value:,.0f}"
     return f"{value:,.{_decimals(value)}f}"
 
@@ -36,11 +38,19 @@ def shown_unit(unit: str) -> str:
     return "GiB" if unit == "bytes" else unit
 
 
-def column(values: Sequence[float | None], unit: str) -> tuple[str, list[str]]:
-    """The unit that these values are shown in together, and each of them in it."""
-    known = [value for value in values if value is not None]
-    if unit == "ms" and known and min(known) >= LONG_MS:
-        return "s", [number(None if v is None else v / 1000, "s") for v in values]
+def column(
+    values: Sequence[float | None], unit: str, family: Sequence[float] = ()
+) -> tuple[str, list[str]]:
+    """The unit that these values are shown in together, and each of them in it.
+
+    `family`: all values of the metrics that share the unit, such as every statistic of TTFT. Times
+    are in ms, from 10 s on in s, and in hours where none is below one.
+    """
+    known = [*family, *(value for value in values if value is not None)]
+    if unit == "ms" and known and max(known) >= LONG_MS:
+        hours = min(known) >= HOUR_MS
+        scale, shown = (HOUR_MS, "h") if hours else (1000, "s")
+        return shown, [number(None if v is None else v / scale, shown) for v in values]
     return shown_unit(unit), [number(value, unit) for value in values]
 
 

@@ -30,6 +30,8 @@ REQUESTS = (
     "generated_tokens",
 )
 STEPS = ("start_s", "end_s", "prefill_tokens")
+OPTIONAL = ("preemptions", "recomputed_tokens", "cached_tokens", "cached_bytes")
+"""Columns that a run may lack; then they are zero."""
 TIMELINE = ("time_s", "running", "waiting", *(f"{use}_bytes" for use in MEMORY))
 
 
@@ -51,6 +53,18 @@ class Run:
     def count(self, status: str) -> int:
         """Requests that ended with this status."""
         return int(np.count_nonzero(self.requests["status"] == status))
+
+
+def optional(run: Run, name: str) -> NDArray[np.int64]:
+    """A column of the requests that not every producer writes; zeros where it isn't."""
+    return run.requests.get(name, np.zeros(len(run.requests["status"]), np.int64))
+
+
+def cached(run: Run) -> NDArray[np.int64]:
+    """Free bytes that hold a prefix, at each sample; zeros where the producer doesn't say."""
+    none = np.zeros(len(run.timeline["time_s"]), np.int64)
+    free = np.maximum(run.timeline["free_bytes"], 0)
+    return np.minimum(run.timeline.get("cached_bytes", none), free)
 
 
 def load_runs(paths: Iterable[Path]) -> list[Run]:
@@ -122,7 +136,9 @@ def _info(file: Path) -> RunInfo:
 def _table(file: Path, names: tuple[str, ...]) -> Columns:
     if not file.exists():
         raise InputError(f"{file}: no such file, expected a table of the run")
-    return read_columns(file, {name: _kind(name) for name in names}, ", ".join(names))[0]
+    wanted = {name: _kind(name) for name in names}
+    others: dict[str, Kind] = dict.fromkeys(OPTIONAL, "whole")
+    return read_columns(file, wanted, ", ".join(names), others)[0]
 
 
 def _kind(name: str) -> Kind:
@@ -134,7 +150,9 @@ def _kind(name: str) -> Kind:
 def uniquely_labelled(runs: list[Run]) -> list[Run]:
     """The same runs; those of one name (other device, other day) are told apart by folder."""
     plain = [
-        run.info.name if run.info.kind == "simulated" else f"{run.info.name} · {run.info.kind}"
+        run.info.name
+        if run.info.kind in ("simulated", run.info.name)
+        else f"{run.info.name} · {run.info.kind}"
         for run in runs
     ]
     names = Counter(plain)

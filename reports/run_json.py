@@ -148,6 +148,7 @@ class RunInfo(Part):
     ledger: tuple[LedgerLine, ...]
     pool: PoolInfo
     cost: Cost
+    engine: str | None = None
     seed: int | None = None
     order: int | None = None  # position among the runs of one command
     metrics: tuple[Metric, ...]

@@ -6,7 +6,10 @@ Runs of one simulation share most of it, so equal parts are shown once, with the
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from reports.agreement import pairs
+from reports.caveats import times
 from reports.formats import counted, gib, listed, number, power, rate
+from reports.language import tr
 from reports.load import Run
 from reports.ranking import one_trace
 from reports.run_json import LedgerLine, Metric
@@ -91,34 +94,67 @@ def _first_refused(run: Run) -> tuple[tuple[int, str, int, int], ...]:
     )
 
 
+class Facts(NamedTuple):
+    """The setup of all runs: what they share, and where they differ whose is what."""
+
+    common: tuple[tuple[str, str], ...]
+    differing: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
+
+
+def facts_by_run(runs: Sequence[Run]) -> Facts:
+    """Each fact once where all runs share it, else a line for each of its values."""
+    common, differing = [], []
+    for i, (name, text) in enumerate(facts(runs[0])):
+        groups: dict[str, list[str]] = {}
+        for run in runs:
+            groups.setdefault(facts(run)[i][1], []).append(run.label)
+        if len(groups) == 1:
+            common.append((name, text))
+            continue
+        # Parts that all share are said once, so that what is left is the difference.
+        parts = {value: value.split(" · ") for value in groups}
+        shared_parts = [part for part in next(iter(parts.values()))
+                        if all(part in other for other in parts.values())]  # fmt: skip
+        if shared_parts:
+            common.append((name, " · ".join(shared_parts)))
+        own = {value: " · ".join(part for part in split if part not in shared_parts)
+               for value, split in parts.items()}  # fmt: skip
+        differing.append((name, tuple((listed(labels), own[value])
+                                      for value, labels in groups.items())))  # fmt: skip
+    return Facts(tuple(common), tuple(differing))
+
+
 def facts(run: Run) -> tuple[tuple[str, str], ...]:
     """The setup in name and text, for the strip under the verdict."""
     info = run.info
     model = [info.model.name]
     if info.model.parameters:
-        model.append(f"{info.model.parameters / 1e9:.2f} billion parameters")
+        model.append(tr("{count} parameters", count=_parameters(info.model.parameters)))
     if info.model.layers:
         model.append(counted(info.model.layers, "layer"))
+    count = f"{info.device.count} × " if info.device.count > 1 else ""
     device = [
-        info.device.name,
+        count + info.device.name,
         gib(info.device.memory_bytes),
         rate(info.device.bandwidth_bytes_per_s, "B/s"),
         rate(info.device.flops_per_s, "FLOP/s"),
     ]
     budget = [
         gib(info.pool.capacity_bytes),
-        f"{info.pool.token_bytes:,} B a token",
-        f"contexts up to {info.pool.max_len:,} tokens",
+        tr("{count} B a token", count=f"{info.pool.token_bytes:,}"),
+        tr("contexts up to {} tokens").format(f"{info.pool.max_len:,}"),
     ]
     trace = [info.trace.name, counted(info.trace.rows, "request"), *_arrivals(run)]
     if sum(info.trace.dropped.values()):
-        trace.append(counted(sum(info.trace.dropped.values()), "row") + " dropped")
+        trace.append(tr("{rows} dropped", rows=counted(sum(info.trace.dropped.values()), "row")))
     return (
         ("Trace", " · ".join(trace)),
         ("Model", " · ".join(model)),
         ("Device", " · ".join(device)),
         ("KV budget", " · ".join(budget)),
         ("Limits", " · ".join(_limits(info.limits))),
+        ("Engine", info.engine or "default"),
+        ("Times", times(run)),
     )
 
 
@@ -138,9 +174,9 @@ def _limits(limits: Mapping[str, Any]) -> Iterator[str]:
             yield _limit("preemption", value["preemption"])
             yield _limit("victim", {"last": "latest"}.get(value["victim"], value["victim"]))
             if value["preemption"] == "swap":
-                yield f"{gib(value['swap_space_bytes'])} of swap space"
+                yield tr("{size} of swap space", size=gib(value["swap_space_bytes"]))
         elif name == "rules":
-            yield from (rule.replace("_", " ") for rule, on in value.items() if on)
+            yield from (tr(rule.replace("_", " ")) for rule, on in value.items() if on)
         else:
             yield _limit(name, value)
 
@@ -149,21 +185,46 @@ def _limit(name: str, value: object) -> str:
     """A limit in words; one from the future by its own name."""
     shown = f"{value:,}" if isinstance(value, int) else str(value)
     if name not in LIMITS:
-        return f"{name.replace('_', ' ')} {shown}"
-    return LIMITS[name].format(shown)
+        return f"{tr(name.replace('_', ' '))} {shown}"
+    return tr(LIMITS[name]).format(tr(shown))
 
 
 def _arrivals(run: Run) -> list[str]:
     """The mean rate: requests over the span of their arrivals, as `traces describe` has it."""
     arrival = run.requests["arrival_s"]
     span_s = float(arrival[-1] - arrival[0]) if len(arrival) else 0.0
-    return [f"{len(arrival) / span_s:,.4g} requests/s"] if span_s > 0 else []
+    return [tr("{rate} requests/s", rate=f"{len(arrival) / span_s:,.4g}")] if span_s > 0 else []
 
 
 def title(runs: Sequence[Run]) -> str:
     """The heading: the trace, or all of them where there are several."""
     names = list(dict.fromkeys(run.info.trace.name for run in runs))
-    return f"KV-cache policies on {listed(names) if len(names) < 4 else f'{len(names)} traces'}"
+    shown = listed(names) if len(names) < 4 else counted(len(names), "trace")
+    if pairs(runs):
+        measured = next(run for run in runs if run.info.kind == "measured")
+        whose = f"{measured.info.device.count} × " if measured.info.device.count > 1 else ""
+        return tr("Predicted against measured: {model} on {device}", model=measured.info.model.name,
+                  device=whose + measured.info.device.name)  # fmt: skip
+    return tr("KV-cache policies on {traces}", traces=shown)
+
+
+def _parameters(count: int) -> str:
+    """8.03 billion, 10.2 million."""
+    for size, word in ((1e9, "{size} billion"), (1e6, "{size} million")):
+        if count >= size:
+            return tr(word, size=f"{count / size:.3g}")
+    return f"{count:,}"
+
+
+IN_SENTENCES = {
+    "Trace": "trace",
+    "Model": "model",
+    "Device": "device",
+    "KV budget": "KV budget",
+    "Limits": "limits",
+    "Engine": "engine",
+    "Times": "source of times",
+}
 
 
 def differing(runs: Sequence[Run]) -> list[str]:
@@ -171,7 +232,7 @@ def differing(runs: Sequence[Run]) -> list[str]:
     names = [name for name, _ in facts(runs[0])]
     unequal = {name for i, name in enumerate(names) if len({facts(run)[i] for run in runs}) > 1}
     unequal = unequal - {"Trace"} if one_trace(runs) else unequal | {"Trace"}
-    return [name for name in names if name in unequal]
+    return [tr(IN_SENTENCES[name]) for name in names if name in unequal]
 
 
 def definitions(runs: Sequence[Run]) -> list[Metric]:

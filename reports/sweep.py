@@ -1,6 +1,7 @@
 """Runs that differ in one number: what varies, in order, and up to where they keep up."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -84,6 +85,15 @@ def find_sweep(runs: Sequence[Run]) -> Sweep | None:
         if len({value for value, _ in line}) < len(line):
             return None
     return Sweep(axes[0], lines) if max(map(len, lines.values())) > 1 else None
+
+
+def in_order(sweep: Sweep) -> list[Run]:
+    """The runs along the axis, each named by its policy and its value."""
+    return [
+        replace(run, label=f"{policy} · {sweep.axis.text(value)}")
+        for policy, line in sweep.lines.items()
+        for value, run in line
+    ]
 
 
 def headline(sweep: Sweep, policy: str) -> str:

@@ -1,7 +1,7 @@
 """How everything looks: one colour a memory use, one colour and dash a policy, one quiet layout.
 
 Memory uses take the Okabe-Ito set (blue holds tokens, orange and red are waste); policies take
-Paul Tol's muted set. Both stay apart under the common colour blindnesses, and dashes repeat the
+Paul Tol's muted set, its pale ones darkened to 3:1 on white. Both stay apart under the common colour blindnesses, and dashes repeat the
 distinction for print.
 """
 
@@ -21,20 +21,29 @@ class Use(NamedTuple):
 
 USES = {
     "live": Use("live", "#0072B2", "#FFFFFF", "KV of tokens written"),
-    "reserved": Use("reserved", "#7CC4EC", "#16202A", "held for tokens still to come"),
-    "internal": Use("internal", "#E69F00", "#16202A", "held and never to be used"),
+    "reserved": Use("reserved", "#7CC4EC", "#16202B", "held for tokens still to come"),
+    "internal": Use("internal", "#E69F00", "#16202B", "held and never to be used"),
     "external": Use("external", "#C8461E", "#FFFFFF", "unheld, in holes too small to serve"),
-    "metadata": Use("metadata", "#7A7F87", "#FFFFFF", "scales, tables, landmarks"),
+    "metadata": Use("metadata", "#6B7078", "#FFFFFF", "scales, tables, landmarks"),
     "free": Use("free", "#EDEFF1", "#4A5560", "unheld, ready to serve"),
 }
+SHOWN_USES = {
+    **{name: use for name, use in USES.items() if name != "free"},
+    "cached": Use("cached", "#B9DDB0", "#16202B", "unheld, with a prefix that may be found again"),
+    "free": USES["free"],
+}
+"""As charts have them: what prefixes fill apart from what is empty."""
+
 WASTE = ("reserved", "internal", "external")
 """Uses that hold no token and that no other request can have."""
 
 INK, MUTED, RULE, PAPER = "#16202A", "#5B6670", "#DDE1E5", "#FFFFFF"
+ARRIVED, WAITING = "#5B6670", "#C8461E"
+CLEAR = "rgba(0,0,0,0)"
 FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif'
 
 _COLORS = (
-    "#332288", "#CC6677", "#117733", "#88AADD", "#999933", "#AA4499", "#44AA99", "#882255",
+    "#332288", "#CC6677", "#117733", "#4477BB", "#807A1F", "#AA4499", "#2A8576", "#882255",
     "#6F6F6F",
 )  # fmt: skip
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
@@ -64,8 +73,8 @@ def figure(height: int, **layout: Any) -> go.Figure:
             "template": go.layout.Template(),  # plotly's default one is 7 kB a figure
             "height": height,
             "font": {"family": FONT, "size": 13, "color": INK},
-            "paper_bgcolor": PAPER,
-            "plot_bgcolor": PAPER,
+            "paper_bgcolor": CLEAR,
+            "plot_bgcolor": CLEAR,
             "margin": {"l": 64, "r": 20, "t": 12, "b": 48},
             "showlegend": False,
             "hoverlabel": {"bgcolor": PAPER, "bordercolor": RULE, "font": {"color": INK}},

@@ -33,6 +33,7 @@ class Validation(Part):
     schema_version: Version
     passed: bool
     repeats: int
+    machine: dict[str, Any] | None = None
     rows: tuple[Row, ...]
 
 

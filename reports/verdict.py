@@ -15,6 +15,7 @@ from reports.load import Run
 from reports.ranking import CLOSE, cost_models, limitation, ranked, simplicity, tied, unlike
 from reports.service import Service, service
 from reports.theme import USES, WASTE
+from reports.validation import Row, Validation
 
 RULE = (
     "Best: most requests finished in full, then keeping up with the load, then the lowest mean "
@@ -37,14 +38,13 @@ class Verdict(NamedTuple):
     best: str | None
 
 
-def verdict(runs: Sequence[Run]) -> Verdict:
-    """The report's first words."""
+def verdict(runs: Sequence[Run], validation: Validation | None = None) -> Verdict:
+    """The report's first words; `validation` holds the judged rows of predicted runs."""
     if all(len(run.requests["status"]) == 0 for run in runs):
         text = tr("The trace holds no requests, so there is nothing to compare.")
         return Verdict("failed", tr("nothing to serve"), text, (), None)
     if pairs := agreement.pairs(runs):
-        said = agreement.sentence(agreement.errors(pairs))
-        return Verdict("ok", tr("predicted against measured"), said, (), None)
+        return _agreement(agreement.judged(pairs, validation))
     if found := unlike(runs):
         return _unlike(runs, found)
     if swept := sweep.find_sweep(runs):
@@ -350,6 +350,17 @@ def _unlike(runs: Sequence[Run], what: str) -> Verdict:
     status = {"traces": tr("different traces"), "models": tr("different models"),
               "cost models": tr("different cost models")}  # fmt: skip
     return Verdict("mixed", status[what], texts[what], outcomes, None)
+
+
+def _agreement(rows: Sequence[Row]) -> Verdict:
+    failed = any(row.passed is False for row in rows)
+    return Verdict(
+        "mixed" if failed else "ok",
+        tr("predicted against measured"),
+        agreement.sentence(rows),
+        agreement.belief(rows),
+        None,
+    )
 
 
 def _swept(found: sweep.Sweep) -> Verdict:

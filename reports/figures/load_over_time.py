@@ -1,67 +1,112 @@
-"""How many requests ran and how many waited over time: a row of two panels a run.
+"""Load and service: requests arrived, done and waiting over time, a panel a run, one scale.
 
-Lines laid over each other would hide all but the last: here every run has its own panels. Running
-requests share a scale. Queues differ by orders of magnitude, so each has its own, as titles say.
+The height between arrived and done is what the engine has taken on: lines that part say that it
+falls behind.
 """
 
 from collections.abc import Sequence
 
+import numpy as np
 import plotly.graph_objects as go
 
-from reports.downsample import kept
+from reports.bands import spans
+from reports.formats import duration
+from reports.language import tr
 from reports.load import Run
-from reports.theme import GAP, axis, figure, panel_domain, panel_title, panels_height, stroke
+from reports.service import service
+from reports.theme import (
+    ARRIVED,
+    GAP,
+    MUTED,
+    WAITING,
+    axis,
+    figure,
+    panel_domain,
+    panel_title,
+    panels_height,
+    stroke,
+)
 
-PANEL = 74  # pixels of height a run
-TITLES = {"running": "running", "waiting": "waiting (own scale)"}
-COLUMNS = {"running": [0.0, 0.47], "waiting": [0.55, 1.0]}
+PANEL = 110  # pixels of height a run
 
 
-def load_over_time(runs: Sequence[Run], points: int = 1000) -> go.Figure:
-    """Running requests on the left, waiting ones on the right, in each run's own colour."""
-    fig = figure(panels_height(len(runs), PANEL), margin={"l": 64, "r": 20, "t": GAP, "b": 52})
-    for column, (state, across) in enumerate(COLUMNS.items()):
-        tops = [int(run.timeline[state].max(initial=0)) for run in runs]
-        for i, run in enumerate(runs):
-            top = max(tops) if state == "running" else tops[i]
-            number = i * len(COLUMNS) + column + 1
-            y_axis = axis(
-                "requests",
-                domain=panel_domain(i, len(runs), PANEL),
-                range=[0, max(top, 1) * 1.08],
-                anchor=f"x{column + 1}",
-                nticks=3,
-            )
-            fig.update_layout({f"yaxis{number}": y_axis})
-            _line(fig, run, state, i, f"x{column + 1}", f"y{number}", points)
-            panel_title(fig, f"<b>{run.label}</b>  {TITLES[state]}", across[0], i, len(runs), PANEL)
-        last = f"y{(len(runs) - 1) * len(COLUMNS) + column + 1}"
-        fig.update_layout(
-            {
-                f"xaxis{column + 1}": axis(
-                    "time since the first arrival (s)",
-                    domain=across,
-                    anchor=last,
-                    matches="x" if column else None,
-                )
-            }
+def load_over_time(runs: Sequence[Run], points: int = 400) -> go.Figure:
+    """Counts of requests against time; the waiting ones as a band from least to most."""
+    fig = figure(panels_height(len(runs), PANEL), margin={"l": 78, "r": 12, "t": GAP, "b": 52})
+    most = max(len(run.requests["status"]) for run in runs)
+    for i, run in enumerate(runs):
+        y_axis = axis(
+            tr("requests"),
+            domain=panel_domain(i, len(runs), PANEL),
+            range=[0, max(most, 1) * 1.06],
+            nticks=4,
         )
+        fig.update_layout({f"yaxis{i + 1}": y_axis})
+        _panel(fig, run, i, points)
+        peak = int(run.timeline["waiting"].max(initial=0))
+        words = tr("at most {count} waiting", count=f"{peak:,}")
+        panel_title(fig, f"<b>{run.label}</b>  {words}", 0, i, len(runs), PANEL)
+    time = axis(tr("time since the first arrival (s)"), anchor=f"y{len(runs)}", hoverformat=",.4~g")
+    fig.update_layout(xaxis=time)
     return fig
 
 
-def _line(
-    fig: go.Figure, run: Run, state: str, position: int, x_axis: str, y_axis: str, points: int
-) -> None:
-    time, count = run.timeline["time_s"], run.timeline[state]
-    rows = kept(time, [count], points)
-    fig.add_scatter(
-        x=time[rows],
-        y=count[rows],
-        xaxis=x_axis,
-        yaxis=y_axis,
-        name=run.label,
-        mode="lines",
-        line={"color": stroke(position).color, "width": 1.2},
-        fill="tozeroy",
-        hovertemplate=f"%{{y:,.0f}} {state} at %{{x:,.1f}} s",
-    )
+def _panel(fig: go.Figure, run: Run, position: int, points: int) -> None:
+    y_axis = f"y{position + 1}"
+    line = stroke(position)
+    found = spans(run.timeline["time_s"], points)
+    waiting = run.timeline["waiting"]
+    if len(waiting):
+        low, high = found.least(waiting), found.most(waiting)
+        fig.add_scatter(x=found.time, y=low, yaxis=y_axis, mode="lines", line={"width": 0},
+                        hoverinfo="skip")  # fmt: skip
+        fig.add_scatter(
+            x=found.time, y=high, yaxis=y_axis, mode="lines", line={"width": 0},
+            fill="tonexty", fillcolor=WAITING + "55", hoverinfo="skip",
+        )  # fmt: skip
+        fig.add_scatter(
+            x=found.time,
+            y=found.mean(waiting),
+            yaxis=y_axis,
+            name=tr("waiting"),
+            mode="lines",
+            line={"color": WAITING, "width": 1.4},
+            hovertemplate=tr("%{y:,.0f} waiting at %{x:,.4~g} s"),
+        )
+    finish = np.sort(run.requests["finish_s"][np.isfinite(run.requests["finish_s"])])
+    for name, times, color in (
+        ("arrived", run.requests["arrival_s"], ARRIVED),
+        ("done", finish, line.color),
+    ):
+        x, y = steps(times, points)
+        fig.add_scatter(
+            x=x,
+            y=y,
+            yaxis=y_axis,
+            name=tr(name),
+            mode="lines",
+            line={"color": color, "width": 1.8, "dash": "dot" if name == "arrived" else "solid"},
+            hovertemplate="%{y:,.0f} " + tr(name) + tr(" at %{x:,.4~g} s"),
+        )
+    load = service(run)
+    domain = "y domain" if position == 0 else f"{y_axis} domain"
+    for at, words in ((load.arrivals_end_s, "arrivals end"), (load.behind_from_s, "falls behind")):
+        if at is None or load.offered is None:
+            continue
+        fig.add_shape(
+            type="line", xref="x", x0=at, x1=at, yref=domain, y0=0, y1=1,
+            line={"color": MUTED, "width": 1, "dash": "dash"},
+        )  # fmt: skip
+        low = words == "falls behind"
+        fig.add_annotation(
+            text=f"{tr(words)} {duration(at)}", showarrow=False, xref="x", x=at,
+            yref=domain, y=0.55, yanchor="middle", xanchor="left" if low else "right",
+            font={"size": 11, "color": MUTED},
+        )  # fmt: skip
+
+
+def steps(times: np.ndarray, points: int) -> tuple[np.ndarray, np.ndarray]:  # type: ignore[type-arg]
+    """When so many events had happened: at most `points` of sorted times (s) and their ranks."""
+    rows = np.unique(np.linspace(0, max(len(times) - 1, 0), points).round().astype(np.int64))
+    rows = rows[rows < len(times)]
+    return np.sort(times)[rows], rows + 1

@@ -2,21 +2,33 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 import plotly.graph_objects as go
 
-from reports.downsample import kept
+from reports.bands import spans
 from reports.formats import GIB
-from reports.load import Run
-from reports.theme import GAP, INK, USES, axis, figure, panel_domain, panel_title, panels_height
+from reports.language import tr
+from reports.load import Run, cached
+from reports.theme import (
+    GAP,
+    INK,
+    SHOWN_USES,
+    axis,
+    figure,
+    panel_domain,
+    panel_title,
+    panels_height,
+)
 
 PANEL = 132  # pixels of height a run
 
 
-def memory_over_time(runs: Sequence[Run], points: int = 1500) -> go.Figure:
-    """Stacked bytes by use against time, in GiB, with the capacity as a dashed line."""
+def memory_over_time(runs: Sequence[Run], points: int = 400) -> go.Figure:
+    """Mean bytes by use in each span of time, stacked, in GiB; the least and the most taken as
+    thin lines, the capacity as a dashed one."""
     fig = figure(
         panels_height(len(runs), PANEL),
-        margin={"l": 64, "r": 20, "t": GAP, "b": 52},
+        margin={"l": 78, "r": 12, "t": GAP, "b": 52},
         hovermode="x unified",
     )
     top = max(run.info.pool.capacity_bytes for run in runs) / GIB
@@ -27,29 +39,46 @@ def memory_over_time(runs: Sequence[Run], points: int = 1500) -> go.Figure:
         fig.update_layout({f"yaxis{i + 1}": y_axis})
         _stack(fig, run, f"y{i + 1}", points)
         capacity = run.info.pool.capacity_bytes / GIB
-        title = f"<b>{run.label}</b>  capacity {capacity:,.2f} GiB"
-        panel_title(fig, title, 0, i, len(runs), PANEL)
+        words = tr("capacity {size} GiB", size=f"{capacity:,.2f}")
+        panel_title(fig, f"<b>{run.label}</b>  {words}", 0, i, len(runs), PANEL)
         fig.add_shape(
             type="line", xref="paper", x0=0, x1=1, yref=f"y{i + 1}", y0=capacity, y1=capacity,
             line={"color": INK, "width": 1, "dash": "dash"},
         )  # fmt: skip
-    fig.update_layout(xaxis=axis("time since the first arrival (s)", anchor=f"y{len(runs)}"))
+    time = axis(tr("time since the first arrival (s)"), anchor=f"y{len(runs)}", hoverformat=",.4~g")
+    fig.update_layout(xaxis=time)
     return fig
 
 
 def _stack(fig: go.Figure, run: Run, y_axis: str, points: int) -> None:
-    time = run.timeline["time_s"]
-    columns = [run.timeline[f"{use}_bytes"] for use in USES]
-    rows = kept(time, columns, points)
-    for look, column in zip(USES.values(), columns, strict=True):
+    found = spans(run.timeline["time_s"], points)
+    reusable = cached(run)
+    columns = {use: run.timeline[f"{use}_bytes"] for use in SHOWN_USES if use != "cached"}
+    columns = {**columns, "cached": reusable, "free": columns["free"] - reusable}
+    for use, look in SHOWN_USES.items():
+        if use == "cached" and not reusable.any():
+            continue
         fig.add_scatter(
-            x=time[rows],
-            y=column[rows] / GIB,
+            x=found.time,
+            y=found.mean(columns[use]) / GIB,
             yaxis=y_axis,
-            name=look.label,
+            name=tr(look.label),
             stackgroup=y_axis,
             mode="lines",
             line={"width": 0},
             fillcolor=look.color,
+            hovertemplate="%{y:.3f} GiB",
+        )
+    if len(found.time) == len(run.timeline["time_s"]):
+        return
+    taken = run.info.pool.capacity_bytes - run.timeline["free_bytes"]
+    for name, values in (("least taken", found.least(taken)), ("most taken", found.most(taken))):
+        fig.add_scatter(
+            x=found.time,
+            y=np.asarray(values) / GIB,
+            yaxis=y_axis,
+            name=tr(name),
+            mode="lines",
+            line={"width": 0.8, "color": INK, "dash": "dot"},
             hovertemplate="%{y:.3f} GiB",
         )

@@ -4,12 +4,13 @@ from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
+from reports.language import tr
 from reports.load import Run
 from reports.theme import axis, category_axis, figure
 
 BAR = 34  # pixels of height a run
 PARTS = {
-    "steps with prefill": ("#AA7C39", "#FFFFFF"),
+    "steps with prefill": ("#8F6526", "#FFFFFF"),
     "pure decode steps": ("#2F6F73", "#FFFFFF"),
     "idle": ("#EDEFF1", "#4A5560"),
 }
@@ -32,7 +33,7 @@ def time_split(runs: Sequence[Run]) -> go.Figure:
         barmode="stack",
         bargap=0.28,
         margin={"l": 12, "r": 20, "t": 4, "b": 48},
-        xaxis=axis("time spent (s)", rangemode="tozero"),
+        xaxis=axis(tr("time spent (s)"), rangemode="tozero"),
         yaxis=category_axis(),
     )
     split = [seconds(run) for run in runs]
@@ -43,13 +44,13 @@ def time_split(runs: Sequence[Run]) -> go.Figure:
             y=[run.label for run in runs],
             x=values,
             orientation="h",
-            name=part,
+            name=tr(part),
             marker={"color": color, "line": {"width": 0}},
             text=["" if v < 0.05 * longest else f"{v:,.0f}" for v in values],
             textposition="inside",
             insidetextanchor="middle",
             textangle=0,
             textfont={"size": 12, "color": text},
-            hovertemplate=f"%{{y}}<br>{part}: %{{x:,.2f}} s<extra></extra>",
+            hovertemplate=f"%{{y}}<br>{tr(part)}: %{{x:,.2f}} s<extra></extra>",
         )
     return fig

@@ -1,32 +1,77 @@
-// Draws the charts from the JSON beside them. Printing redraws them at the paper's width.
-// A table that is cut at the right says so.
+// Draws the charts from the JSON beside them, in the reader's colour scheme. Printing redraws them
+// in the light one at the paper's width. A table that is cut at the right says so; one with buttons
+// in its head sorts.
 "use strict";
-const config = {
+const config = (id) => ({
   displaylogo: false,
   responsive: true,
-  modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "zoomIn2d", "zoomOut2d"],
+  displayModeBar: "hover",
+  plotlyServerURL: "",
+  modeBarButtonsToRemove: [
+    "sendChartToCloud", "select2d", "lasso2d", "autoScale2d", "zoomIn2d", "zoomOut2d",
+  ],
+  toImageButtonOptions: { format: "svg", filename: `kvtwin-${id}` },
+});
+const arrays = JSON.parse(document.getElementById("arrays").textContent).map((text) => {
+  const bytes = Uint8Array.from(atob(text), (sign) => sign.charCodeAt(0));
+  return new Float32Array(bytes.buffer);
+});
+// The inks of the light scheme and what stands for them in the dark one.
+const inks = [
+  ["#16202A", "#E6EAEE"], ["#5B6670", "#A9B4BE"], ["#DDE1E5", "#3A444D"], ["#EEF0F2", "#2A333B"],
+  ["#EDEFF1", "#2F3942"], ["#4A5560", "#C3CCD4"], ["#FFFFFF\",\"bordercolor", "#1E252B\",\"bordercolor"],
+  ["#332288", "#9C8FE8"], ["#117733", "#4FB574"], ["#882255", "#D977A8"], ["#6F6F6F", "#A8A8A8"],
+  ["#AA4499", "#D58BCB"], ["#807A1F", "#C2BA55"], ["#4477BB", "#7FAEE8"],
+];
+const parse = (text, dark) => {
+  const shown = dark ? inks.reduce((all, [from, to]) => all.replaceAll(from, to), text) : text;
+  return JSON.parse(shown, (key, value) => (value && value.$ !== undefined ? arrays[value.$] : value));
 };
-const charts = [...document.querySelectorAll("script[data-chart]")].map((script) => {
-  const place = document.getElementById(script.dataset.chart);
-  const { data, layout } = JSON.parse(script.textContent);
-  Plotly.newPlot(place, data, layout, config);
-  return place;
-});
-const fit = (width) => charts.forEach((place) => Plotly.relayout(place, width(place)));
-window.addEventListener("beforeprint", () => {
-  fit(() => ({ autosize: false, width: 1000 }));
-});
-window.addEventListener("afterprint", () => fit(() => ({ autosize: true, width: null })));
+const scheme = window.matchMedia("(prefers-color-scheme: dark)");
+const scripts = [...document.querySelectorAll("script[data-chart]")];
+const draw = (dark, width) => {
+  for (const script of scripts) {
+    const place = document.getElementById(script.dataset.chart);
+    const { data, layout } = parse(script.textContent, dark);
+    if (width) Object.assign(layout, { autosize: false, width: width(place) });
+    Plotly.react(place, data, layout, config(place.id));
+  }
+  // Every button can be had by mouse; by keyboard the numbers are in the tables.
+  for (const button of document.querySelectorAll(".modebar-btn, .modebar a, .modebar button")) {
+    button.setAttribute("tabindex", "-1");
+  }
+};
+draw(scheme.matches);
+scheme.addEventListener("change", () => draw(scheme.matches));
+window.addEventListener("beforeprint", () => draw(false, () => 1000));
+window.addEventListener("afterprint", () => draw(scheme.matches));
 
-const table = document.querySelector(".compared");
-const cue = () => {
-  const { scrollWidth, clientWidth, scrollLeft } = table;
-  const scrolls = getComputedStyle(table).overflowX !== "visible" && scrollWidth > clientWidth + 1;
-  table.parentElement.classList.toggle("scrolls", scrolls);
-  const cut = scrolls && scrollWidth - clientWidth - scrollLeft > 1;
-  table.parentElement.classList.toggle("cut", cut);
-};
-table.addEventListener("scroll", cue);
-window.addEventListener("resize", cue);
-document.getElementById("all-metrics")?.addEventListener("change", cue);
-cue();
+for (const table of document.querySelectorAll(".compared")) {
+  const cue = () => {
+    const { scrollWidth, clientWidth, scrollLeft } = table;
+    const scrolls = getComputedStyle(table).overflowX !== "visible" && scrollWidth > clientWidth + 1;
+    table.parentElement.classList.toggle("scrolls", scrolls);
+    const cut = scrolls && scrollWidth - clientWidth - scrollLeft > 1;
+    table.parentElement.classList.toggle("cut", cut);
+  };
+  table.addEventListener("scroll", cue);
+  window.addEventListener("resize", cue);
+  document.getElementById("all-metrics")?.addEventListener("change", cue);
+  cue();
+}
+
+for (const head of document.querySelectorAll(".sortable thead th")) {
+  head.querySelector("button").addEventListener("click", () => {
+    const up = head.getAttribute("aria-sort") !== "ascending";
+    for (const other of head.parentElement.children) other.setAttribute("aria-sort", "none");
+    head.setAttribute("aria-sort", up ? "ascending" : "descending");
+    const column = [...head.parentElement.children].indexOf(head);
+    const body = head.closest("table").tBodies[0];
+    const key = (row) => {
+      const { value } = row.cells[column].dataset;
+      return column ? (value === undefined ? Infinity : Number(value)) : row.cells[0].textContent;
+    };
+    const order = (a, b) => (key(a) < key(b) ? -1 : key(a) > key(b) ? 1 : 0) * (up ? 1 : -1);
+    body.append(...[...body.rows].sort(order));
+  });
+}

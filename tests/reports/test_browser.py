@@ -3,8 +3,10 @@
 import json
 import os
 import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
@@ -13,6 +15,7 @@ from reports.build import write_report
 from reports.formats import column
 from tests.reports.synthetic import PAGING, PREALLOCATION, Spec, write_folder
 
+AXE = Path(__file__).parent / "axe" / "axe.min.js"
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
 ARGUMENTS = [
     "--headless",
@@ -55,7 +58,7 @@ def folders(tmp_path: Path, *specs: Spec) -> list[Path]:
     return [write_folder(tmp_path / str(i), spec) for i, spec in enumerate(specs)]
 
 
-@pytest.mark.parametrize("width", [1400, 800])
+@pytest.mark.parametrize("width", [1440, 1024, 390])
 def test_two_policies(browser: Browser, tmp_path: Path, width: int) -> None:
     specs = (PREALLOCATION, PAGING)
     runs = folders(tmp_path, *specs)
@@ -70,6 +73,7 @@ def test_two_policies(browser: Browser, tmp_path: Path, width: int) -> None:
         assert chart.locator(".main-svg").count() >= 1
         assert chart.locator(".xtick text, .xtick").count() > 1
     assert page.locator("#memory-over-time .fills path").count() > len(specs) * 3
+    assert page.locator("#load-over-time .js-line").count() >= len(specs) * 3
     assert page.locator("#memory-shares .point").count() == len(specs) * 6
     assert page.locator("#end-to-end-latency .js-line").count() == len(specs)
     assert page.evaluate("document.documentElement.scrollWidth") == width  # nothing sticks out
@@ -85,7 +89,13 @@ def test_two_policies(browser: Browser, tmp_path: Path, width: int) -> None:
         cells = row.locator("td.n").all()
         assert name is not None
         values = [metrics[name]["value"] for metrics in expected]
-        unit, texts = column(values, expected[0][name]["unit"])
+        family = (
+            [name]
+            if "_ms_" not in name
+            else [n for n in expected[0] if n.startswith(name.split("_ms_")[0] + "_ms_")]
+        )
+        alike = [metrics[n]["value"] for metrics in expected for n in family]
+        unit, texts = column(values, expected[0][name]["unit"], alike)
         assert row.locator("td.unit").text_content() == unit
         assert [cell.text_content() for cell in cells] == texts
         shown = [json.loads(cell.get_attribute("data-value") or "null") for cell in cells]
@@ -143,6 +153,8 @@ def test_without_javascript_charts_say_why(
     page.goto(file.as_uri())
     sentence = page.locator(".chart noscript p").first
     assert sentence.is_visible() != javascript
+    page.locator("#waste summary").click()  # the numbers need no script
+    assert page.locator("#waste table td").first.is_visible()
     page.close()
 
 
@@ -161,3 +173,118 @@ def test_no_service(browser: Browser, tmp_path: Path, spec: Spec, status: str) -
     assert (opened.messages, opened.charts()) == ([], 0)
     assert opened.page.locator(".chart").count() == 0
     opened.page.close()
+
+
+def test_no_button_sends_a_chart_anywhere(browser: Browser, tmp_path: Path) -> None:
+    opened = Opened(browser, write_report(folders(tmp_path, PAGING), tmp_path / "report.html"))
+    page = opened.page
+    page.wait_for_selector("#end-to-end-latency .main-svg")
+    titles = page.locator(".modebar-btn").evaluate_all("all => all.map(b => b.dataset.title)")
+    assert titles
+    assert not any("loud" in title or "hare" in title for title in titles)
+    page.close()
+
+
+def test_the_mode_bar_saves_vectors_under_the_charts_name(browser: Browser, tmp_path: Path) -> None:
+    opened = Opened(browser, write_report(folders(tmp_path, PAGING), tmp_path / "report.html"))
+    page = opened.page
+    page.wait_for_selector("#memory-shares .main-svg")
+    page.hover("#memory-shares")
+    with page.expect_download() as saved:
+        page.locator("#memory-shares .modebar-btn").first.click()
+    assert saved.value.suggested_filename == "kvtwin-memory-shares.svg"
+    assert "<svg" in Path(saved.value.path()).read_text()
+    page.close()
+
+
+def test_the_keyboard_passes_links_and_tables_but_no_mode_bar(
+    browser: Browser, tmp_path: Path
+) -> None:
+    file = write_report(folders(tmp_path, PREALLOCATION, PAGING), tmp_path / "report.html")
+    page = Opened(browser, file).page
+    page.wait_for_selector("#end-to-end-latency .main-svg")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        assert "modebar" not in page.evaluate("document.activeElement.className.toString()")
+    page.close()
+
+
+def test_print_keeps_every_row(browser: Browser, tmp_path: Path) -> None:
+    pdftotext = shutil.which("pdftotext")
+    page = Opened(
+        browser, write_report(folders(tmp_path, PREALLOCATION, PAGING), tmp_path / "report.html")
+    ).page
+    page.wait_for_selector("#end-to-end-latency .main-svg")
+    page.emulate_media(media="print")
+    box = page.locator(".compared")
+    hidden = box.evaluate("box => box.scrollHeight - box.clientHeight")
+    assert hidden <= 0  # nothing in a scroller is lost on paper
+    rows = page.locator("tr[data-metric]")
+    assert all(row.is_visible() for row in rows.all())
+    assert page.evaluate("getComputedStyle(document.querySelector('.links')).display") == "none"
+    pdf = page.pdf(landscape=True)
+    assert pdf.startswith(b"%PDF")
+    if pdftotext:
+        file = tmp_path / "page.pdf"
+        file.write_bytes(pdf)
+        text = subprocess.run([pdftotext, "-layout", file, "-"], capture_output=True, text=True,
+                              check=True).stdout  # fmt: skip
+        assert all(label in text for label in ("ttft ms p99", "e2el ms p99"))
+    page.close()
+
+
+def test_the_dark_scheme_is_dark_with_readable_axes(browser: Browser, tmp_path: Path) -> None:
+    file = write_report(folders(tmp_path, PAGING), tmp_path / "report.html")
+    page = browser.new_page(color_scheme="dark", bypass_csp=True)  # to wait by script
+    page.goto(file.as_uri())
+    page.wait_for_selector("#end-to-end-latency .main-svg")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 25, 30)"
+    tick = page.locator("#end-to-end-latency .xtick text").first
+    assert tick.evaluate("text => getComputedStyle(text).fill") == "rgb(169, 180, 190)"
+    page.emulate_media(color_scheme="light")
+    page.wait_for_function(
+        "getComputedStyle(document.querySelector('#end-to-end-latency .xtick text')).fill"
+        " === 'rgb(91, 102, 112)'"
+    )
+    page.close()
+
+
+def test_thirty_policies_are_rows_that_sort(browser: Browser, tmp_path: Path) -> None:
+    specs = [Spec(f"paging:block_size={i}", 10 + i % 7, "block", requests=60) for i in range(30)]
+    file = write_report(folders(tmp_path, *specs), tmp_path / "report.html")
+    assert file.stat().st_size < 4 * 10**6
+    opened = Opened(browser, file)
+    page = opened.page
+    page.wait_for_selector("#end-to-end-latency .main-svg")
+    assert page.locator(".sortable tbody tr").count() == 30
+    page.locator('.sortable th[data-metric="e2el_ms_mean"] button').click()
+    head = page.locator(".sortable thead th").evaluate_all("all => all.map(h => h.dataset.metric)")
+    at = head.index("e2el_ms_mean")
+    cells = page.locator(f".sortable tbody tr td:nth-child({at + 1})")
+    values = cells.evaluate_all("all => all.map(cell => Number(cell.dataset.value))")
+    assert values == sorted(values)
+    assert page.evaluate("document.documentElement.scrollWidth") == 1400
+    assert opened.messages == []
+    page.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious(
+    browser: Browser, tmp_path: Path, scheme: Literal["light", "dark"]
+) -> None:
+    file = write_report(folders(tmp_path, PREALLOCATION, PAGING), tmp_path / "report.html")
+    page = browser.new_page(color_scheme=scheme, bypass_csp=True)
+    page.goto(file.as_uri())
+    page.wait_for_selector("#end-to-end-latency .main-svg")
+    page.add_script_tag(path=AXE)
+    found = page.evaluate("axe.run()")
+    serious = [
+        (fault["id"], fault["nodes"][0]["html"][:200])
+        for fault in found["violations"]
+        if fault["impact"] in ("serious", "critical")
+    ]
+    assert serious == []
+    assert len(found["passes"]) > 20
+    page.close()

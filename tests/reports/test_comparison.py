@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from reports.comparison import Row, rows
-from reports.formats import column, gib, listed, number, power, rate
+from reports.formats import column, duration, gib, listed, number, power, rate
 from reports.load import load_runs
 from reports.terminal import summary_table
 from reports.verdict import verdict
@@ -23,7 +23,10 @@ class M(NamedTuple):
 
 def row(*values: float | None, name: str = "ttft_ms_p50", finished: tuple[int, ...] = ()) -> Row:
     metrics = [
-        [M(name, value), *([M("finished", finished[i])] if finished else [])]
+        [
+            M(name, value, unit="%" if "of_used" in name else ""),
+            *([M("finished", finished[i])] if finished else []),
+        ]
         for i, value in enumerate(values)
     ]
     return next(row for group in rows(metrics).values() for row in group if row.name == name)
@@ -52,6 +55,7 @@ def test_a_metric_that_one_run_lacks_is_null_there() -> None:
         ((2.0, None), "ttft_ms_p50", (True, False)),
         ((None, None), "ttft_ms_p50", (False, False)),
         ((2.0,), "ttft_ms_p50", (False,)),
+        ((99.71, 99.72, 50.0, 50.0), "kv_live_of_used_mean", (True, True, False, False)),  # 99.7
     ],
 )
 def test_the_best_is_marked(
@@ -62,6 +66,11 @@ def test_the_best_is_marked(
 
 def test_a_run_that_serves_fewer_is_not_quicker() -> None:
     assert row(1.0, 2.0, 3.0, finished=(9, 10, 10)).best == (False, True, False)
+
+
+def test_times_in_sentences() -> None:
+    assert [duration(t) for t in (0.0125, 2.0, 98.11, 510.0, 10_987.5)] == [
+        "12.5 ms", "2 s", "98.1 s", "8.5 min", "3.05 h"]  # fmt: skip
 
 
 def test_numbers() -> None:
@@ -78,7 +87,10 @@ def test_numbers() -> None:
     assert rate(312e12, "FLOP/s") == "312 TFLOP/s"
     assert rate(989.4e12, "FLOP/s") == "989.4 TFLOP/s"
     assert column([10_000.0, None, 6_376_199.0], "ms") == ("s", ["10.00", "–", "6,376"])
-    assert column([9_999.0, 6_376_199.0], "ms") == ("ms", ["9,999", "6,376,199"])
+    assert column([9_999.0, 6_376_199.0], "ms") == ("s", ["10.00", "6,376"])
+    assert column([9_999.0], "ms") == ("ms", ["9,999"])
+    assert column([9_999.0], "ms", [20_000.0]) == ("s", ["10.00"])
+    assert column([7_200_000.0, 14_400_000.0], "ms") == ("h", ["2.00", "4.00"])
     assert column([None], "ms") == ("ms", ["–"])
     assert column([2**30], "bytes") == ("GiB", ["1.00"])
     assert listed(["a"]) == "a"

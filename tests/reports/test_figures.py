@@ -7,12 +7,15 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from reports.downsample import curve, kept
+from reports.bands import spans
+from reports.downsample import curve
 from reports.figures.latency import latency
 from reports.figures.load_over_time import load_over_time
 from reports.figures.memory_over_time import memory_over_time
 from reports.figures.memory_shares import memory_shares
+from reports.figures.running_over_time import running_over_time
 from reports.figures.time_split import seconds, time_split
+from reports.figures.waterfall import lives
 from reports.latency import Latency, end_to_end, time_per_output_token, time_to_first_token
 from reports.load import Run, load_runs
 from reports.theme import USES, stroke
@@ -38,7 +41,7 @@ def figures(runs: list[Run]) -> list[go.Figure]:
 
 
 def test_memory_stacks_up_to_the_capacity_at_every_sample(runs: list[Run]) -> None:
-    traces = memory_over_time(runs).data
+    traces = memory_over_time(runs).data  # each of 400 samples a span of its own
     assert len(traces) == len(runs) * len(USES)
     for i, run in enumerate(runs):
         panel = traces[i * len(USES) : (i + 1) * len(USES)]
@@ -70,21 +73,54 @@ def test_shares_are_the_metrics(runs: list[Run]) -> None:
         assert list(trace.x) == [run.value(f"kv_{use}_share_mean") for run in runs]
 
 
-def test_running_and_waiting_are_the_samples(runs: list[Run]) -> None:
-    traces = load_over_time(runs).data
-    expected = [run.timeline[state] for state in ("running", "waiting") for run in runs]
-    for trace, counts in zip(traces, expected, strict=True):
-        np.testing.assert_array_equal(trace.y, counts)
+def test_waiting_and_running_are_the_samples(runs: list[Run]) -> None:
+    named = [trace for trace in load_over_time(runs).data if trace.name == "waiting"]
+    assert len(named) == len(runs)
+    for trace, run in zip(named, runs, strict=True):
+        np.testing.assert_array_equal(trace.y, run.timeline["waiting"])
+    lines = [trace for trace in running_over_time(runs).data if trace.name]
+    for trace, run in zip(lines, runs, strict=True):
+        np.testing.assert_array_equal(trace.y, run.timeline["running"])
 
 
-def test_a_short_queue_beside_a_long_one_is_seen(runs: list[Run]) -> None:
-    figure = load_over_time(runs)
-    layout = figure.layout
-    assert layout.yaxis.range == layout.yaxis3.range  # running: one scale
-    for axis, run in zip((layout.yaxis2, layout.yaxis4), runs, strict=True):
-        assert axis.range[1] == pytest.approx(max(run.timeline["waiting"].max(), 1) * 1.08)
-    assert layout.yaxis2.range != layout.yaxis4.range
-    assert sum("own scale" in note.text for note in layout.annotations) == len(runs)
+def test_arrived_and_done_end_with_all_requests_on_one_scale(runs: list[Run]) -> None:
+    figure = load_over_time(runs, 50)
+    for name in ("arrived", "done"):
+        ends = [trace.y[-1] for trace in figure.data if trace.name == name]
+        assert ends == [300, 300]
+    assert figure.layout.yaxis.range == figure.layout.yaxis2.range
+
+
+def test_spans_keep_the_extremes_and_the_mean() -> None:
+    time = np.arange(1000.0)
+    values = np.zeros(1000)
+    values[501], values[7] = 9.0, -3.0
+    found = spans(time, 10)
+    assert found.most(values).max() == 9.0
+    assert found.least(values).min() == -3.0
+    assert found.mean(values).mean() == pytest.approx(values.mean())
+    np.testing.assert_allclose(found.time, np.arange(10) * 100 + 49.5)
+
+
+def test_cached_blocks_are_a_band_of_their_own(write_run: Write) -> None:
+    (run,) = load_runs([write_run(PAGING)])
+    half = run.timeline["free_bytes"] // 2
+    run = replace(run, timeline=run.timeline | {"cached_bytes": half})
+    traces = {trace.name: trace for trace in memory_over_time([run]).data}
+    np.testing.assert_allclose(traces["cached"].y, half / GIB)
+    np.testing.assert_allclose(
+        traces["free"].y + traces["cached"].y, run.timeline["free_bytes"] / GIB
+    )
+    shares = {trace.name: trace.x[0] for trace in memory_shares([run]).data}
+    assert shares["cached"] + shares["free"] == pytest.approx(run.value("kv_free_share_mean"))
+
+
+def test_a_requests_time_is_whole_in_the_waterfall(runs: list[Run]) -> None:
+    run = runs[0]
+    for life, q in zip(lives(run), (50, 90, 99), strict=True):
+        latency = run.requests["finish_s"] - run.requests["arrival_s"]
+        nearest = np.sort(latency)[int(np.ceil(q / 100 * len(latency))) - 1]
+        assert life.queued + life.prefill + life.decode == pytest.approx(nearest)
 
 
 def test_time_split_adds_up_to_the_last_step(runs: list[Run]) -> None:
@@ -138,25 +174,9 @@ def test_every_axis_has_a_unit(runs: list[Run]) -> None:
         for name, axis in axes.items():
             if re.match(r"[xy]axis", name) and axis.get("autorange") != "reversed":  # labels
                 title = axis["title"]["text"]
-                assert re.search(r"\((s|ms|%|GiB)\)$|^(GiB|requests)$", title), title
-
-
-def test_downsampling_keeps_every_series_extremes() -> None:
-    rng = np.random.default_rng(1)
-    x = np.arange(100_000.0)
-    series = [rng.random(len(x)) for _ in range(3)]
-    series[0][51_234], series[1][77] = 9.0, -9.0
-    rows = kept(x, [*series, np.zeros(len(x))], 1500)
-    assert len(rows) <= 1500
-    assert (rows[0], rows[-1]) == (0, len(x) - 1)
-    assert (np.diff(rows) > 0).all()
-    for y in series:
-        assert (y[rows].min(), y[rows].max()) == (y.min(), y.max())
-
-
-def test_few_points_are_kept_whole() -> None:
-    assert kept(np.arange(5.0), [np.arange(5.0)], 60).tolist() == [0, 1, 2, 3, 4]
-    assert len(kept(np.array([]), [np.array([])], 60)) == 0
+                assert re.search(r"\((s|ms|%|GiB)(, logarithmic)?\)$|^(GiB|requests)$", title), (
+                    title
+                )
 
 
 def test_a_long_curve_keeps_its_ends_and_its_ranks() -> None:

@@ -1,0 +1,47 @@
+"""What a reader must know before believing the times: where they come from, what isn't in them."""
+
+from reports.language import tr
+from reports.load import Run
+
+
+def caveats(run: Run) -> tuple[str, ...]:
+    """Each warning of the cost model; nothing of a measured run."""
+    if run.info.kind == "measured":
+        return ()
+    return (*(tr(warning) for warning in run.info.cost.warnings), *_free_communication(run))
+
+
+def times(run: Run) -> str:
+    """Where the times come from, without a full stop."""
+    if run.info.kind == "measured":
+        return tr("measured")
+    name = run.info.cost.name
+    if name == "roofline":
+        return tr("roofline, from the device's datasheet only")
+    if name == "table":
+        return tr("measured kernel times: {source}", source=_profile(run))
+    return tr("cost model {name}", name=name)
+
+
+def _profile(run: Run) -> str:
+    """The profile's name, from the constants that quote it."""
+    for constant in run.info.cost.constants:
+        if constant.source.startswith("profile "):
+            return constant.source.removeprefix("profile ").split(":")[0]
+    return "table"
+
+
+def _free_communication(run: Run) -> tuple[str, ...]:
+    """The roofline's largest known error, unless it counts the communication."""
+    cost, count = run.info.cost, run.info.device.count
+    counted = any("all_reduce" in constant.name or "link" in constant.name
+                  for constant in cost.constants)  # fmt: skip
+    if cost.name != "roofline" or count < 2 or counted:
+        return ()
+    return (
+        tr(
+            "Communication between the {count} GPUs is taken as free: on a real run with two, "
+            "latencies were twice those of this model (docs/accuracy.md).",
+            count=count,
+        ),
+    )
