@@ -64,7 +64,8 @@ def cached(run: Run) -> NDArray[np.int64]:
     """Free bytes that hold a prefix, at each sample; zeros where the producer doesn't say."""
     none = np.zeros(len(run.timeline["time_s"]), np.int64)
     free = np.maximum(run.timeline["free_bytes"], 0)
-    return np.minimum(run.timeline.get("cached_bytes", none), free)
+    held: NDArray[np.int64] = np.minimum(run.timeline.get("cached_bytes", none), free)
+    return held
 
 
 def load_runs(paths: Iterable[Path]) -> list[Run]:

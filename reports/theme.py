@@ -1,8 +1,8 @@
 """How everything looks: one colour a memory use, one colour and dash a policy, one quiet layout.
 
 Memory uses take the Okabe-Ito set (blue holds tokens, orange and red are waste); policies take
-Paul Tol's muted set, its pale ones darkened to 3:1 on white. Both stay apart under the common colour blindnesses, and dashes repeat the
-distinction for print.
+Paul Tol's muted set, its pale ones darkened to 3:1 on white. Both stay apart under the common
+colour blindnesses, and dashes repeat the distinction for print.
 """
 
 from typing import Any, NamedTuple

@@ -97,15 +97,15 @@ def _panel(fig: go.Figure, run: Run, position: int, points: int) -> None:
             type="line", xref="x", x0=at, x1=at, yref=domain, y0=0, y1=1,
             line={"color": MUTED, "width": 1, "dash": "dash"},
         )  # fmt: skip
-        low = words == "falls behind"
+        left = words == "falls behind"
         fig.add_annotation(
             text=f"{tr(words)} {duration(at)}", showarrow=False, xref="x", x=at,
-            yref=domain, y=0.55, yanchor="middle", xanchor="left" if low else "right",
+            yref=domain, y=0.55, yanchor="middle", xanchor="left" if left else "right",
             font={"size": 11, "color": MUTED},
         )  # fmt: skip
 
 
-def steps(times: np.ndarray, points: int) -> tuple[np.ndarray, np.ndarray]:  # type: ignore[type-arg]
+def steps(times: np.ndarray, points: int) -> tuple[np.ndarray, np.ndarray]:
     """When so many events had happened: at most `points` of sorted times (s) and their ranks."""
     rows = np.unique(np.linspace(0, max(len(times) - 1, 0), points).round().astype(np.int64))
     rows = rows[rows < len(times)]

@@ -1,5 +1,7 @@
 """What a sweep answers: served rate and latencies against the number that varies."""
 
+from typing import Any
+
 import numpy as np
 import plotly.graph_objects as go
 
@@ -23,7 +25,7 @@ def sweep_figure(swept: Sweep) -> tuple[go.Figure, Table]:
     count = len(PANELS)
     fig = figure(panels_height(count, PANEL), margin={"l": 78, "r": 12, "t": 30, "b": 52})
     for row, (title, unit, metric, scale) in enumerate(PANELS):
-        scale_of = {"type": "log"} if row == 1 else {"rangemode": "tozero"}
+        scale_of: dict[str, Any] = {"type": "log"} if row == 1 else {"rangemode": "tozero"}
         words = tr("s, logarithmic") if row == 1 else tr(unit)
         y_axis = axis(words, domain=panel_domain(row, count, PANEL), nticks=5, **scale_of)
         fig.update_layout({f"yaxis{row + 1}": y_axis})
@@ -51,8 +53,8 @@ def sweep_figure(swept: Sweep) -> tuple[go.Figure, Table]:
             x=[0, values.max()], y=[0, values.max()], mode="lines", name=tr("offered"),
             line={"color": MUTED, "width": 1, "dash": "dot"}, hoverinfo="skip",
         )  # fmt: skip
-    title = axis(tr(swept.axis.title), anchor=f"y{count}", tickformat=",.3~g")
-    fig.update_layout(xaxis=title)
+    across = axis(tr(swept.axis.title), anchor=f"y{count}", tickformat=",.3~g")
+    fig.update_layout(xaxis=across)
     return fig, _table(swept)
 
 
