@@ -6,11 +6,9 @@ from functools import cache
 import numpy as np
 
 from sim.cost.roofline import Roofline
-from sim.engine.loop import serve
 from sim.engine.record import Recorder
-from sim.engine.scheduler import Scheduler
 from sim.run.driver import run_simulated
-from sim.run.simulation import Setup, prepare
+from sim.run.simulation import Setup, prepare, start
 from workloads import read_trace
 from workloads.read import read_lengths
 from workloads.schema import Trace
@@ -26,7 +24,7 @@ TABLE = {
     "max_num_seqs": 128,
     "max_num_batched_tokens": 4096,
     "max_model_len": 4096,
-    "kv_cache_memory_bytes": 7300 * BLOCK_BYTES,
+    "kv_cache_memory": 7300 * BLOCK_BYTES,
 }
 # Room for 256 requests of the Azure hour; from 30 requests a second on, that many run.
 WIDE = {
@@ -77,8 +75,6 @@ def hour(policy: str = "paging", **changes: int) -> Setup:
 
 def loop(setup: Setup) -> Recorder:
     """The simulation itself, records kept in memory; neither start-up nor metrics nor files."""
-    scheduler = Scheduler(setup.policy.manager(setup.pool), setup.limits)
-    recorder = Recorder(setup.trace, setup.interval_s)
-    cost = Roofline(setup.model, setup.device, setup.tp)
-    run_simulated(serve(setup.trace, scheduler, recorder), cost, setup.fast_forward)
+    effects, _, recorder = start(setup)
+    run_simulated(effects, Roofline(setup.model, setup.device, setup.tp), setup.fast_forward)
     return recorder

@@ -254,7 +254,6 @@ def _setups(
     from executor.cache.choice import table_for
     from executor.device.assemble import host_device
     from sim.run.simulation import prepare
-    from sim.units import parse_bytes
     from workloads.schema import Provenance, Trace
 
     if trace is None:
@@ -271,9 +270,9 @@ def _setups(
             max_num_seqs=max_num_seqs,
             max_num_batched_tokens=max_num_batched_tokens,
             max_model_len=max_model_len,
-            kv_cache_memory_bytes=parse_bytes(kv_cache_memory, "--kv-cache-memory"),
+            kv_cache_memory=kv_cache_memory,
             kv_cache_dtype=kv_dtype,
-            cost_table=cost_table,
+            cost=cost_table,
         )
         for label in policies or DEFAULT_POLICIES
         for kv_dtype in kv_dtypes

@@ -1,10 +1,10 @@
 """Accelerators: memory, bandwidth and arithmetic, each number with its source."""
 
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from sim.units import BYTES, BYTES_PER_S, FLOPS_PER_S, parse_quantity
 from workloads.errors import InputError
+from workloads.spec import key_values, suggestion
 
 PCIE_3 = 16 * 10**9  # bytes/s of 16 lanes, one direction (PCI-SIG, 8 GT/s)
 PCIE_4 = 32 * 10**9  # bytes/s of 16 lanes, one direction (PCI-SIG, 16 GT/s)
@@ -173,9 +173,8 @@ def find_device(name: str, *, memory_alone: bool = False) -> Device:
 
     Raises InputError with the closest name, or naming the number at fault.
     """
-    kind, colon, numbers = name.partition(":")
-    if kind == "custom" and colon:
-        return _custom(name, numbers, memory_alone)
+    if name.startswith("custom:"):
+        return _custom(name, memory_alone)
     lower = name.lower().removeprefix("nvidia-")
     if lower in DEVICES:
         return DEVICES[lower]
@@ -185,11 +184,7 @@ def find_device(name: str, *, memory_alone: bool = False) -> Device:
     like = [one for one in DEVICES if one.startswith(words) or words.startswith(one)]
     if len(like) == 1 and like[0].startswith(words):
         return DEVICES[like[0]]
-    if like:
-        hint = f"it may be {' or '.join(like)}"
-    else:
-        close = get_close_matches(lower, DEVICES, n=1, cutoff=0.4)
-        hint = f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(DEVICES)}"
+    hint = f"it may be {' or '.join(like)}" if like else suggestion(lower, DEVICES)
     raise InputError(
         f"--gpu {name}: no such device; {hint} "
         "(or custom:memory=48GiB,bandwidth=1.2TB/s,flops=200TFLOP/s)"
@@ -204,24 +199,19 @@ def device_called(reported: str) -> Device | None:
     return DEVICES[longest] if longest else None
 
 
-def _custom(name: str, numbers: str, memory_alone: bool) -> Device:
+def _custom(name: str, memory_alone: bool) -> Device:
     given = {"host": PCIE_4, "peer": PCIE_4}
-    seen: set[str] = set()
-    for part in numbers.split(","):
-        key, equals, value = part.partition("=")
-        if key not in CUSTOM_UNITS or not equals:
-            known = ", ".join(CUSTOM_UNITS)
-            raise InputError(f"--gpu {name}: {part!r}, expected number=value of {known}")
-        if key in seen:
-            raise InputError(f"--gpu {name}: {key} is given twice")
-        seen.add(key)
+    for key, value in key_values(name, f"--gpu {name}")[1].items():
+        if key not in CUSTOM_UNITS:
+            raise InputError(f"--gpu {name}: no number {key!r}; {suggestion(key, CUSTOM_UNITS)}")
         given[key] = parse_quantity(value, CUSTOM_UNITS[key], f"--gpu {name}: {key}")
         most = LARGEST_BYTES if key == "memory" else LARGEST_RATE
         if not 0 < given[key] <= most:
             unit = next(iter(CUSTOM_UNITS[key]))
             least = CUSTOM_UNITS[key][unit]
             raise InputError(
-                f"--gpu {name}: {part}, expected more than 0 and at most {most // least:,} {unit}"
+                f"--gpu {name}: {key}={value}, "
+                f"expected more than 0 and at most {most // least:,} {unit}"
             )
     if memory_alone:
         given = {"bandwidth": 0, "flops": 0, **given}

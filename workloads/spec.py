@@ -1,7 +1,9 @@
 """Options written as `kind:key=value,...`, such as `lognormal:mean=1000,cv=1.2`."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 from workloads.errors import InputError
 
@@ -30,18 +32,36 @@ class Spec:
 
 def parse(text: str, kinds: tuple[str, ...]) -> Spec:
     """Parse a spec of one of the kinds. Raises InputError; which keys a kind takes is its own."""
-    kind, _, rest = text.strip().partition(":")
+    kind, given = key_values(text, repr(text))
     if kind not in kinds:
         raise InputError(f"{text!r}: unknown kind {kind!r}, expected one of: {', '.join(kinds)}")
-    options: dict[str, float] = {}
-    for pair in rest.split(",") if rest else []:
-        key, equals, value = (part.strip() for part in pair.partition("="))
-        if not equals or not key:
-            raise InputError(f"{text!r}: {pair!r} is no option, expected key=value")
-        if key in options:
-            raise InputError(f"{text!r}: {key} is given twice")
-        options[key] = _number(f"{text!r}: {key}", value)
+    options = {key: _number(f"{text!r}: {key}", value) for key, value in given.items()}
     return Spec(text, kind, options)
+
+
+def key_values(text: str, where: str) -> tuple[str, dict[str, str]]:
+    """The name before the colon, and the `key=value` after it, as they are written.
+
+    Raises InputError starting with `where` for a part that isn't one, or a key given twice.
+    """
+    name, _, rest = text.strip().partition(":")
+    given: dict[str, str] = {}
+    for pair in filter(None, rest.split(",")):
+        key, equals, value = (part.strip() for part in pair.partition("="))
+        if not (equals and key and value):
+            raise InputError(f"{where}: {pair!r}, expected option=value")
+        if key in given:
+            raise InputError(f"{where}: {key} is given twice")
+        given[key] = value
+    return name, given
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """What was meant, or what there is: ends the message about a name that isn't known."""
+    names = sorted(known)
+    close = get_close_matches(word.lower(), names, n=1, cutoff=0.4)
+    listed = ", ".join(names) or "none"
+    return f"did you mean {close[0]!r}?" if close else f"expected one of {listed}"
 
 
 def _number(what: str, value: str) -> float:

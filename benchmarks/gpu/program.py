@@ -276,7 +276,7 @@ class Phases:
                 max_num_seqs=plan.max_num_seqs,
                 max_num_batched_tokens=plan.max_num_batched_tokens,
                 max_model_len=plan.max_model_len,
-                kv_cache_memory_bytes=plan.kv_bytes,
+                kv_cache_memory=plan.kv_bytes,
             )
             for policy in plan.policies
         ]

@@ -23,14 +23,13 @@ from executor.validation.judge import LOCKSTEP_PERCENT, Judged, judge, judge_fre
 from executor.work import Work
 from sim.cost.base import StepCost
 from sim.cost.steps.table import CostTable
-from sim.engine.loop import serve
 from sim.engine.record import Recorder
-from sim.engine.scheduler import Scheduler
 from sim.plan import AS_PER_S, StepPlan
 from sim.policy.manager import Manager
 from sim.run.driver import run_simulated
 from sim.run.metrics import compute_metrics
-from sim.run.simulation import Run, Setup
+from sim.run.simulation import Run, Setup, start
+from workloads.errors import InputError
 
 SLICE_AS = AS_PER_S // 4
 PAUSE_S = 0.75
@@ -123,6 +122,8 @@ def validate(setup: Setup, machine: Machine, llama: Llama, repeats: int) -> Vali
     All replays follow one plan log, that of a prediction before the first round, whose plans are
     priced anew with each round's costs. Durations, and so plans, of free runs differ by round.
     """
+    if setup.limits.rules.async_scheduling:
+        raise InputError(f"--engine {setup.engine.name}: plans a step ahead; the executor doesn't")
     executor = Executor(setup, machine, llama)
     costs = Costs(setup, machine, llama)
     if setup.ledger.kv.name != "auto":
@@ -162,10 +163,9 @@ def costed(setup: Setup, table: CostTable) -> Setup:
 
 def predict(setup: Setup) -> tuple[Run, list[Logged]]:
     """The simulated run and its plan log."""
-    scheduler = Scheduler(setup.policy.manager(setup.pool), setup.limits)
-    recorder = Recorder(setup.trace, setup.interval_s)
+    effects, _, recorder = start(setup)
     cost, log = setup.cost(), list[Logged]()
-    run_simulated(logged(serve(setup.trace, scheduler, recorder, _horizon(setup)), log), cost)
+    run_simulated(logged(effects, log), cost)
     return finished(setup, recorder, cost, "simulated"), log
 
 
@@ -180,18 +180,15 @@ def in_lockstep(
     setup: Setup, assembled: Assembled, steps: Sequence[Logged], costs: Costs
 ) -> Replay:
     """Replay the log, and check ids against the manager's counts after every step."""
-    recorder = Recorder(setup.trace, setup.interval_s)
-    scheduler = assembled.scheduler
+    effects, scheduler, _ = start(setup, assembled.scheduler)
     device = CheckedDevice(assembled.device, scheduler.manager)
-    effects = serve(setup.trace, scheduler, recorder, _horizon(setup))
     times = lockstep(effects, scheduler, PausedDevice(device, costs), iter(steps))
     return Replay(times, device.held_bytes)
 
 
 def in_free_run(setup: Setup, assembled: Assembled, costs: Costs) -> Recorder:
     """What a run that scheduled itself recorded."""
-    recorder = Recorder(setup.trace, setup.interval_s)
-    effects = serve(setup.trace, assembled.scheduler, recorder, _horizon(setup))
+    effects, _, recorder = start(setup, assembled.scheduler)
     free_run(effects, assembled.scheduler, PausedDevice(assembled.device, costs))
     return recorder
 
@@ -238,10 +235,6 @@ def kind_of(plan: StepPlan) -> str:
     if not plan.chunks:
         return "decode"
     return "mixed" if plan.decodes else "prefill"
-
-
-def _horizon(setup: Setup) -> int | None:
-    return None if setup.horizon_s is None else round(setup.horizon_s * AS_PER_S)
 
 
 def finished(

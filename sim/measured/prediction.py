@@ -9,7 +9,7 @@ from sim.measured.run import Measured
 from sim.model.kv_formats import kv_format
 from sim.model.presets import find_model
 from sim.run.engine_presets import Engine, find_engine
-from sim.run.simulation import Cost, Setup, prepare
+from sim.run.simulation import Setup, prepare
 from workloads.errors import InputError
 
 SAMPLE_S = 1.0  # as the recorders of measured runs do
@@ -22,7 +22,7 @@ def prediction(
     gpu: str | None = None,
     tp: int | None = None,
     engine: Engine | str | None = None,
-    cost: Cost | None = None,
+    cost: str | None = None,
     profile: Profile | str | None = None,
     options: Options | None = None,
 ) -> Setup:
@@ -63,7 +63,7 @@ def prediction(
         max_model_len=told.number("max_model_len"),
         kv_cache_dtype=kv_type,
         gpu_memory_utilization=float(told["gpu_memory_utilization"] or 0.9),
-        kv_cache_memory_bytes=None
+        kv_cache_memory=None
         if blocks is None
         else blocks
         * block_tokens

@@ -135,8 +135,8 @@ def _serve(data: DataSet, requests: int, seed: int) -> Iterator[tuple[System, di
         policy=SYSTEMS[0].policy,
         max_num_batched_tokens=2560,
         max_model_len=LONGEST,
-        kv_cache_memory_bytes=SLOTS * TOKEN_BYTES,
-        horizon_s=end_s,
+        kv_cache_memory=SLOTS * TOKEN_BYTES,
+        horizon=end_s,
     )
     cost = FixedStep(data.step_s, "Little's law on the published batch of paging")
     for system in SYSTEMS:

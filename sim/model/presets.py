@@ -1,7 +1,6 @@
 """Models by name: condensed config.json files, read by the same code as anybody's own."""
 
 import json
-from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 from sim.model.geometry import Model
 from sim.model.hf_config import model_from_config, read_config
 from workloads.errors import InputError
+from workloads.spec import suggestion
 
 ALIASES = {
     "llama-7b": "llama-2-7b",
@@ -43,8 +43,7 @@ def find_model(name_or_path: str) -> Model:
         return model_from_config(_presets()[name], name, f"preset {name}")
     if name.endswith(".json") or name_or_path.count("/") > 1:
         raise InputError(f"--model {name_or_path}: no such file, expected a config.json")
-    close = get_close_matches(name, model_names(), n=1, cutoff=0.5)
-    hint = f"did you mean {close[0]!r}?" if close else "expected a preset or a config.json"
+    hint = suggestion(name, model_names())
     raise InputError(f"--model {name_or_path}: no such model; {hint} (see: kvtwin list models)")
 
 

@@ -7,9 +7,8 @@ frozen dataclasses: subclasses of `Policy`, or of an axis in `sim.policy.spec`. 
 `sim.policy.plugins.load_file`.
 """
 
-from collections.abc import Iterable
 from dataclasses import fields
-from difflib import get_close_matches
+from typing import TypeVar
 
 from sim.policy import plugins
 from sim.policy.chunked import Chunked
@@ -18,11 +17,14 @@ from sim.policy.paging import Paging
 from sim.policy.preallocation import Preallocation
 from sim.policy.prefix import Prefix
 from sim.policy.sliding_window import SlidingWindow
-from sim.policy.spec import Policy, compose
+from sim.policy.spec import Policy, compose, parts_of, spec_name
 from sim.policy.storage import Fp8, Int4, Int8
 from sim.policy.top_k import TopK
 from sim.policy.virtual import Virtual
 from workloads.errors import InputError
+from workloads.spec import key_values, suggestion
+
+T = TypeVar("T")
 
 BUILT_IN: dict[str, type[Policy]] = {
     "preallocation": Preallocation,
@@ -68,22 +70,21 @@ def parse_policy(spec: str) -> Policy:
 
 
 def _parse_part(spec: str, part: str) -> Policy:
-    name, _, options = part.partition(":")
+    where = f"--policy {spec}"
+    name, given = key_values(part, where)
     kind = BUILT_IN.get(name) or policies().get(name)
     if kind is None:
         why = "".join(f"; {note}" for note in plugin_notes())
-        raise InputError(f"--policy {spec}: no policy {name!r}{_closest(name, policies())}{why}")
-    known = {f.name for f in fields(kind)}
-    given: dict[str, str] = {}
-    for option in filter(None, options.split(",")):
-        key, equals, value = option.partition("=")
-        if not equals or not value:
-            raise InputError(f"--policy {spec}: {option!r}, expected option=value")
+        raise InputError(f"{where}: no policy {name!r}; {suggestion(name, policies())}{why}")
+    return build(kind, name, given, where)
+
+
+def build(kind: type[T], name: str, given: dict[str, str], where: str) -> T:
+    """A dataclass of options from text. Raises InputError starting with `where`."""
+    known = {f.name for f in fields(kind)}  # type: ignore[arg-type]  # a dataclass
+    for key in given:
         if key not in known:
-            raise InputError(f"--policy {spec}: {name} has no option {key!r}{_closest(key, known)}")
-        if key in given:
-            raise InputError(f"--policy {spec}: {key} is given twice")
-        given[key] = value
+            raise InputError(f"{where}: {name} has no option {key!r}; {suggestion(key, known)}")
     if not given:
         return kind()
     from pydantic import TypeAdapter, ValidationError  # late: it takes a third of the start
@@ -93,13 +94,20 @@ def _parse_part(spec: str, part: str) -> Policy:
     except ValidationError as error:
         first = error.errors()[0]
         field = first["loc"][0] if first["loc"] else name
-        raise InputError(
-            f"--policy {spec}: {field}={first['input']!r}: {first['msg'].lower()}"
-        ) from None
+        raise InputError(f"{where}: {field}={first['input']!r}: {first['msg'].lower()}") from None
 
 
-def _closest(word: str, known: Iterable[str]) -> str:
-    names = sorted(known)
-    close = get_close_matches(word, names, n=1)
-    listed = ", ".join(names) or "none"
-    return f"; did you mean {close[0]!r}?" if close else f"; expected one of {listed}"
+def label_of(policy: Policy) -> str:
+    """The command-line form that names the policy: options that aren't the defaults."""
+    names = {kind: name for name, kind in policies().items()}
+    return "+".join(_part_label(part, names) for part in parts_of(policy))
+
+
+def _part_label(part: Policy, names: dict[type[Policy], str]) -> str:
+    options = [
+        f"{f.name}={getattr(part, f.name)}"
+        for f in fields(part)
+        if getattr(part, f.name) != f.default
+    ]
+    name = names.get(type(part), spec_name(type(part)))
+    return f"{name}:{','.join(options)}" if options else name

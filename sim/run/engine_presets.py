@@ -1,7 +1,6 @@
 """Engines by name and version: what they decide, how they run kernels, what they keep back."""
 
 from dataclasses import dataclass, field, fields, replace
-from difflib import get_close_matches
 from typing import Any
 
 from sim.cost.kernels.rules import KernelRules
@@ -11,6 +10,7 @@ from sim.policy.paging import Paging
 from sim.policy.prefix import Prefix
 from sim.policy.spec import Policy
 from workloads.errors import InputError
+from workloads.spec import key_values, suggestion
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +85,11 @@ def find_engine(spec: str) -> Engine:
 
     Raises InputError with the closest name, or naming the parameter at fault.
     """
-    name, _, options = spec.partition(":")
+    name, options = key_values(spec, f"--engine {spec}")
     if name not in ENGINES:
-        close = get_close_matches(name, ENGINES, n=1, cutoff=0.4)
-        hint = f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(ENGINES)}"
-        raise InputError(f"--engine {spec}: no such engine; {hint}")
+        raise InputError(f"--engine {spec}: no such engine; {suggestion(name, ENGINES)}")
     engine = ENGINES[name]
-    for option in filter(None, options.split(",")):
-        key, _, text = option.partition("=")
+    for key, text in options.items():
         engine = _with(engine, key, text, spec)
     return engine if not options else replace(engine, name=spec)
 
@@ -100,8 +97,7 @@ def find_engine(spec: str) -> Engine:
 def _with(engine: Engine, key: str, text: str, spec: str) -> Engine:
     known = parameters(engine)
     if key not in known:
-        close = get_close_matches(key, known, n=1, cutoff=0.0)
-        raise InputError(f"--engine {spec}: no parameter {key!r}; did you mean {close[0]!r}?")
+        raise InputError(f"--engine {spec}: no parameter {key!r}; {suggestion(key, known)}")
     value = _value(text, known[key], f"--engine {spec}: {key}={text}")
     for part in ("rules", "kernels"):
         group = getattr(engine, part)

@@ -4,15 +4,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from inspect import signature
-from typing import TYPE_CHECKING, Literal, ParamSpec
+from pathlib import Path
+from typing import TYPE_CHECKING, Concatenate, Literal, NamedTuple, ParamSpec, TypeVar
 
 from sim.cost.base import StepCost
 from sim.cost.kernels.model import KernelTable
 from sim.cost.kernels.profile import Profile
 from sim.cost.roofline import Roofline
 from sim.engine.ahead import serve_ahead
-from sim.engine.limits import Batching, Limits, Preemption, Pressure, Victim
-from sim.engine.loop import serve
+from sim.engine.limits import Limits, Pressure
+from sim.engine.loop import Effects, serve
 from sim.engine.record import STATUSES, Column, Log, Recorder
 from sim.engine.scheduler import Scheduler
 from sim.hardware import Device, find_device
@@ -21,18 +22,20 @@ from sim.model.geometry import Model
 from sim.model.presets import find_model
 from sim.plan import AS_PER_S
 from sim.policy.manager import Pool
-from sim.policy.registry import parse_policy
+from sim.policy.registry import label_of, parse_policy
 from sim.policy.spec import Policy
+from sim.run.costs import CostSpec, find_costs
 from sim.run.driver import run_simulated
 from sim.run.engine_presets import DEFAULT, Engine, find_engine
 from sim.run.metrics import Metric, compute_metrics
+from sim.run.options import RunOptions
 from sim.run.sampling import sample_interval
 from sim.run.session_metrics import session_metrics
 from workloads.errors import InputError
 from workloads.schema import Trace
 
-Cost = Literal["roofline", "table"]
 Options = ParamSpec("Options")
+Result = TypeVar("Result")
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -63,10 +66,18 @@ class Setup:
     fast_forward: bool = True
     engine: Engine = DEFAULT
     profile: Profile | None = None  # measured kernels
-    cost_table: "CostTable | None" = None  # measured steps; without either a roofline predicts
+    cost_table: "CostTable | None" = None  # measured steps
+    own_cost: CostSpec | None = None  # of a third party; without any a roofline predicts
+
+    @property
+    def horizon_as(self) -> int | None:
+        """The horizon in attoseconds."""
+        return None if self.horizon_s is None else round(self.horizon_s * AS_PER_S)
 
     def cost(self) -> StepCost:
         """A fresh cost model for one run."""
+        if self.own_cost is not None:
+            return self.own_cost.model(self)
         if self.cost_table is not None:
             from sim.cost.steps.model import Calibrated  # late: few runs have measurements
 
@@ -127,166 +138,150 @@ class Run:
         return next(metric.value for metric in self.metrics_list if metric.name == name)
 
 
-def prepare(
-    trace: Trace | str,
-    *,
-    model: Model | str,
-    gpu: Device | str,
-    policy: str = "paging",
-    tp: int = 1,
-    request_rate: float | None = None,
-    samples: int = 1,
-    max_num_seqs: int = 256,
-    max_num_batched_tokens: int = 2048,
-    max_model_len: int | None = None,
-    batching: Batching = "continuous",
-    preemption: Preemption = "recompute",
-    swap_space_bytes: int = 4 << 30,
-    victim: Victim = "last",
-    kv_cache_dtype: str = "auto",
-    gpu_memory_utilization: float = 0.9,
-    kv_cache_memory_bytes: int | None = None,
-    engine: Engine | str = DEFAULT,
-    cost: Cost | None = None,
-    profile: Profile | str | None = None,
-    horizon_s: float | None = None,
-    fast_forward: bool = True,
-    cost_table: "CostTable | None" = None,
-) -> Setup:
+def prepared(trace: Trace | str | Path, options: RunOptions) -> Setup:
     """Everything that decides a run: names and defaults resolved, and checked to fit together.
 
-    `trace` is a Trace, a path or the name of a shipped trace; `request_rate` rescales its arrivals
-    to so many requests a second, each of which asks for `samples` outputs of its prompt.
-    `max_model_len` defaults to the model's own longest context.
-    `engine` names a preset; `profile` a kernel profile, shipped or a file, for `cost="table"`.
-    `cost_table` holds measured step times (`sim.cost.steps.table.read_table`).
-    Raises InputError where the input can't be used.
+    `trace` is a Trace, a path or the name of a shipped trace. Raises InputError where the input
+    can't be used.
     """
-    if isinstance(trace, str):
-        from workloads import read_trace
-
-        trace = read_trace(trace)
-    if request_rate is not None:
-        from workloads.transform import scale_rate
-
-        trace = scale_rate(trace, request_rate)
-    if samples != 1:
-        from workloads.transform import sample
-
-        trace = sample(trace, samples)
-    model = find_model(model) if isinstance(model, str) else model
+    requests = _requests(trace, options)
+    costs = find_costs(options)
+    gpu = options.gpu
+    if gpu is None:
+        if costs.table is None:
+            raise InputError("--gpu: missing; expected a device, or --cost with a measured one")
+        gpu = costs.table.device()
+    model = options.model if isinstance(options.model, Model) else find_model(str(options.model))
     device = find_device(gpu) if isinstance(gpu, str) else gpu
-    preset = find_engine(engine) if isinstance(engine, str) else engine
-    kernels = _profile(cost, profile, device, model, tp)
+    preset = find_engine(options.engine) if isinstance(options.engine, str) else options.engine
     limits = Limits(
-        max_num_seqs,
-        max_num_batched_tokens,
-        max_model_len if max_model_len is not None else model.max_position_embeddings,
-        batching,
-        Pressure(preemption, swap_space_bytes, victim),
+        options.max_num_seqs,
+        options.max_num_batched_tokens,
+        model.max_position_embeddings if options.max_model_len is None else options.max_model_len,
+        options.batching,
+        Pressure(options.preemption, options.swap_space_bytes, options.victim),
         preset.rules,
     )
     ledger = kv_budget(
         model,
         device,
-        tp=tp,
-        kv_dtype=kv_cache_dtype,
-        gpu_memory_utilization=gpu_memory_utilization,
-        kv_cache_memory_bytes=kv_cache_memory_bytes,
-        max_num_batched_tokens=max_num_batched_tokens,
-        max_num_seqs=max_num_seqs,
+        tp=options.tp,
+        kv_dtype=options.kv_cache_dtype,
+        gpu_memory_utilization=options.gpu_memory_utilization,
+        kv_cache_memory_bytes=options.kv_cache_memory_bytes,
+        max_num_batched_tokens=options.max_num_batched_tokens,
+        max_num_seqs=options.max_num_seqs,
     )
     ledger = preset.adapt_ledger(ledger)
+    horizon_s = options.horizon
     if horizon_s is not None and not 0 < horizon_s <= LONGEST_S:
         raise InputError(f"horizon {horizon_s} s, expected more than 0 and at most {LONGEST_S}")
-    if len(trace) and trace.arrival_s[-1] > LONGEST_S:
+    if len(requests) and requests.arrival_s[-1] > LONGEST_S:
+        last_s = requests.arrival_s[-1]
         raise InputError(
-            f"{trace.name}: arrivals span {trace.arrival_s[-1]:g} s, expected at most {LONGEST_S}"
+            f"{requests.name}: arrivals span {last_s:g} s, expected at most {LONGEST_S}"
         )
     setup = Setup(
-        trace=trace,
+        trace=requests,
         model=model,
         device=device,
-        policy=preset.adapt(parse_policy(policy), policy),
-        label=policy,
+        policy=preset.adapt(*_named(options.policy)),
+        label=_named(options.policy)[1],
         limits=limits,
         ledger=ledger,
         pool=ledger.pool(limits.max_model_len),
-        tp=tp,
-        gpu_memory_utilization=gpu_memory_utilization,
-        request_rate=request_rate,
+        tp=options.tp,
+        gpu_memory_utilization=options.gpu_memory_utilization,
+        request_rate=options.request_rate,
         horizon_s=horizon_s,
-        fast_forward=fast_forward,
+        fast_forward=options.fast_forward,
         engine=preset,
-        profile=kernels,
-        cost_table=cost_table,
+        profile=None if costs.kernels is None else costs.kernels(device, model),
+        cost_table=costs.table,
+        own_cost=costs.own,
     )
     return replace(setup, interval_s=sample_interval(setup))
 
 
-def with_policy(setup: Setup, policy: str) -> Setup:
+def _requests(trace: Trace | str | Path, options: RunOptions) -> Trace:
+    """The trace's requests as the options have them."""
+    from workloads import read_trace, transform  # late: readers are many
+
+    requests = trace if isinstance(trace, Trace) else read_trace(trace)
+    if options.first is not None:
+        requests = transform.first(requests, options.first)
+    if options.request_rate is not None:
+        requests = transform.scale_rate(requests, options.request_rate)
+    return requests if options.samples == 1 else transform.sample(requests, options.samples)
+
+
+def _named(policy: Policy | str) -> tuple[Policy, str]:
+    """The policy and its command-line form."""
+    return (parse_policy(policy), policy) if isinstance(policy, str) else (policy, label_of(policy))
+
+
+def with_policy(setup: Setup, policy: Policy | str) -> Setup:
     """The same run under another policy."""
-    adapted = setup.engine.adapt(parse_policy(policy), policy)
-    changed = replace(setup, policy=adapted, label=policy)
+    parsed, label = _named(policy)
+    changed = replace(setup, policy=setup.engine.adapt(parsed, label), label=label)
     return replace(changed, interval_s=sample_interval(changed))
+
+
+class Started(NamedTuple):
+    """A run that a driver can carry out, and where it is recorded."""
+
+    effects: Effects
+    scheduler: Scheduler
+    recorder: Recorder
+
+
+def start(setup: Setup, scheduler: Scheduler | None = None) -> Started:
+    """Wire a run: the loop that the engine's rules ask for, over a fresh scheduler or this one."""
+    if scheduler is None:
+        skewed = setup.profile is not None and setup.engine.kernels.length_skew
+        scheduler = Scheduler(setup.policy.manager(setup.pool), setup.limits, knows_longest=skewed)
+    recorder = Recorder(setup.trace, setup.interval_s)
+    loop = serve_ahead if setup.limits.rules.async_scheduling else serve
+    effects = loop(setup.trace, scheduler, recorder, setup.horizon_as)
+    return Started(effects, scheduler, recorder)
 
 
 def execute(setup: Setup, cost: StepCost | None = None) -> Run:
     """Run a prepared simulation, under another cost model than its own if one is given."""
-    skewed = setup.profile is not None and setup.engine.kernels.length_skew
-    scheduler = Scheduler(setup.policy.manager(setup.pool), setup.limits, knows_longest=skewed)
-    recorder = Recorder(setup.trace, setup.interval_s)
-    model = cost or setup.cost()
-    horizon = None if setup.horizon_s is None else round(setup.horizon_s * AS_PER_S)
-    loop = serve_ahead if setup.limits.rules.async_scheduling else serve
-    run_simulated(
-        loop(setup.trace, scheduler, recorder, horizon),
-        model,
-        setup.fast_forward,
-        setup.device.host_bytes_per_s,
-    )
-    log = recorder.log()
+    started, model = start(setup), cost or setup.cost()
+    run_simulated(started.effects, model, setup.fast_forward, setup.device.host_bytes_per_s)
+    log = started.recorder.log()
     metrics = compute_metrics(log, setup.pool.capacity_bytes)
     return Run(setup, log, model, metrics + session_metrics(log, setup.trace))
 
 
-def _executed(prepare: Callable[Options, Setup]) -> Callable[Options, Run]:
-    """What prepares a run and runs it, with the options spelled once."""
+def _optioned(
+    make: Callable[[Trace | str | Path, RunOptions], Result],
+    options: Callable[Options, RunOptions],
+) -> Callable[Concatenate[Trace | str | Path, Options], Result]:
+    """The same by keyword: the options of `RunOptions` in place of one."""
 
-    def simulate(*args: Options.args, **options: Options.kwargs) -> Run:
-        """Replay a trace through one policy in simulated time. Arguments are those of `prepare`."""
-        return execute(prepare(*args, **options))
+    def by_keyword(
+        trace: Trace | str | Path, /, *args: Options.args, **given: Options.kwargs
+    ) -> Result:
+        return make(trace, options(*args, **given))
 
-    shown = signature(prepare).replace(return_annotation=Run)
-    simulate.__signature__ = shown  # type: ignore[attr-defined]  # by help() and editors
-    return simulate
+    first = signature(make).parameters["trace"]
+    shown = signature(RunOptions).replace(
+        parameters=[first, *signature(options).parameters.values()]
+    )
+    by_keyword.__doc__ = make.__doc__
+    by_keyword.__signature__ = shown  # type: ignore[attr-defined]  # by help() and editors
+    return by_keyword
 
 
-simulate = _executed(prepare)
+def simulated(trace: Trace | str | Path, options: RunOptions) -> Run:
+    """Replay a trace through one policy in simulated time, under the options of `RunOptions`."""
+    return execute(prepared(trace, options))
 
 
-def _profile(
-    cost: Cost | None, profile: Profile | str | None, device: Device, model: Model, tp: int
-) -> Profile | None:
-    """The kernel times to predict from; None for the roofline, which is the default."""
-    if cost == "roofline" or (cost is None and profile is None):
-        if profile is not None:
-            raise InputError("--cost roofline: reads no --profile, expected --cost table")
-        return None
-    if isinstance(profile, str):
-        from sim.cost.kernels.profile import find_profile
-
-        return find_profile(profile)
-    if profile is None:
-        from sim.cost.kernels.profile import profile_for
-
-        profile = profile_for(device.name, model.name, tp)
-    if profile is None:
-        raise InputError(
-            f"--cost table: no shipped profile of {model.name} on {device.name} with tp {tp}; "
-            "expected --profile (see: kvtwin list profiles)"
-        )
-    return profile
+prepare = _optioned(prepared, RunOptions)
+simulate = _optioned(simulated, RunOptions)
 
 
 def _frame(columns: Mapping[str, Column]) -> "pd.DataFrame":

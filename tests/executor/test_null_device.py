@@ -70,7 +70,7 @@ def azure_slice(policy: str, batching: str = "continuous") -> Setup:
         max_num_batched_tokens=512,
         max_model_len=2048,
         batching=batching,
-        kv_cache_memory_bytes=3 * 2**30,
+        kv_cache_memory=3 * 2**30,
     )
 
 

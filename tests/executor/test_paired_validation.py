@@ -63,7 +63,7 @@ def test_rounds_hold_every_point() -> None:
         policy="paging:block_size=8",
         max_num_seqs=4,
         max_num_batched_tokens=32,
-        kv_cache_memory_bytes=2**20,
+        kv_cache_memory=2**20,
     )
     llama = random_llama(MODEL, machine)
     calibration = Calibration([Executor(setup, machine, llama)], machine, llama)

@@ -67,7 +67,7 @@ def setup(policy: str, memory: int = 2**20, trace: Trace = TRACE) -> Setup:
         policy=policy,
         max_num_seqs=4,
         max_num_batched_tokens=32,
-        kv_cache_memory_bytes=memory,
+        kv_cache_memory=memory,
     )
 
 

@@ -87,7 +87,7 @@ def test_one_request() -> None:
         ("", "unknown kind ''"),
         ("0", "tokens is 0, expected a number from 1e-06 to 1e+12"),
         ("fixed:tokens=1.5", "tokens is 1.5, expected a whole number from 1"),
-        ("fixed:1024", "'1024' is no option, expected key=value"),
+        ("fixed:1024", "'1024', expected option=value"),
         ("uniform:low=5,high=2", "low is 5, expected at most high, 2"),
         ("uniform:low=5", "uniform takes the options low, high, found low"),
         ("lognormal:mean=5", "lognormal takes the options mean, cv, found mean"),

@@ -167,7 +167,7 @@ def test_azure_slices(policy: str, name: str, start_s: float, end_s: float, tmp_
         gpu="a100-80gb",
         policy=wide,
         max_model_len=4096,
-        kv_cache_memory_bytes=15_000 * 524_288,
+        kv_cache_memory=15_000 * 524_288,
     )
     written = []
     for fast_forward in (True, False):

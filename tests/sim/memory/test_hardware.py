@@ -62,8 +62,8 @@ def test_memory_alone_is_enough_to_size() -> None:
         ("custom:memory=48,bandwidth=1TB/s,flops=1TFLOP/s", "memory=48: expected a number and a"),
         ("custom:memory=48GiB,bandwidth=1TB/s", "flops is missing"),
         ("custom:memory=0GB,bandwidth=1TB/s,flops=1TFLOP/s", "expected more than 0"),
-        ("custom:memroy=48GiB", "'memroy=48GiB', expected number=value"),
-        ("custom:", "expected number=value"),
+        ("custom:memroy=48GiB", "no number 'memroy'; did you mean 'memory'"),
+        ("custom:", "memory is missing"),
         ("custom:memory=48GiB,memory=40GiB,bandwidth=1TB/s,flops=1TFLOP/s", "memory is given twi"),
     ],
 )

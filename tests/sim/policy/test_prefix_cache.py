@@ -167,7 +167,7 @@ def test_ids_without_sharing_change_nothing_in_time_or_memory() -> None:
     results = [
         simulate(
             trace, model="llama-2-7b", gpu="a100-40gb", policy=policy,
-            kv_cache_memory_bytes=16 << 30,
+            kv_cache_memory=16 << 30,
         )
         for policy in ("paging:block_size=16", "paging:block_size=16+prefix")
     ]  # fmt: skip

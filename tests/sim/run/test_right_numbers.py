@@ -65,7 +65,7 @@ def test_without_a_step_there_is_no_makespan() -> None:
 @pytest.mark.parametrize("engine", ["default", "vllm-0.19"])
 def test_an_idle_engine_sleeps_no_longer_than_the_horizon(engine: str) -> None:
     """5 steps of 0.1 s, then nothing until 20,000 s: with a horizon of 1 s the run ends at 0.5."""
-    served = run(trace((0.0, 10, 5), (20_000.0, 10, 5)), 0.1, horizon_s=1.0, engine=engine)
+    served = run(trace((0.0, 10, 5), (20_000.0, 10, 5)), 0.1, horizon=1.0, engine=engine)
     assert (served["finished"], served["unfinished"]) == (1, 1)
     assert served["makespan_s"] == 0.5
     assert served["request_throughput"] == 2
@@ -75,7 +75,7 @@ def test_an_idle_engine_sleeps_no_longer_than_the_horizon(engine: str) -> None:
 @pytest.mark.parametrize("engine", ["default", "vllm-0.19"])
 def test_a_horizon_is_left_with_the_step_under_way(engine: str) -> None:
     """Steps of 0.3 s: the fourth is under way after 1 s, and ends at 1.2."""
-    served = run(trace((0.0, 10, 50)), 0.3, horizon_s=1.0, engine=engine)
+    served = run(trace((0.0, 10, 50)), 0.3, horizon=1.0, engine=engine)
     assert served["makespan_s"] == pytest.approx(1.2)
     assert served["output_throughput"] == pytest.approx(4 / 1.2)
 
@@ -110,7 +110,7 @@ def test_samples_follow_each_policys_own_memory() -> None:
         trace((0.0, 10, 3000)),
         **LLAMA,
         policy="paging:block_size=10",
-        kv_cache_memory_bytes=1000 * 524_288,
+        kv_cache_memory=1000 * 524_288,
     )
     allowed = [m * 10.0**power for power in (-3, -2) for m in (1, 2, 5)]
     assert setup.interval_s == next(s for s in allowed if s >= 991 * step / 2000)
@@ -122,7 +122,7 @@ def test_samples_follow_the_horizon() -> None:
     """An hour of arrivals of which 10 s are run: a sample every 5 ms, not every 2 s."""
     hour = generate(3600, 1.0, prompt="fixed:tokens=100", output="fixed:tokens=50")
     assert prepare(hour, **LLAMA).interval_s == 2.0
-    assert prepare(hour, **LLAMA, horizon_s=10.0).interval_s == 0.005
+    assert prepare(hour, **LLAMA, horizon=10.0).interval_s == 0.005
 
 
 def test_sums_are_whole() -> None:
@@ -168,7 +168,7 @@ def test_a_device_is_no_larger_than_can_be_counted() -> None:
 
 def test_null_blocks_beyond_the_budget_are_refused() -> None:
     """10 GiB hold 1,280 blocks of 16 tokens of 512 KiB."""
-    options = {**LLAMA, "kv_cache_memory_bytes": 10 << 30}
+    options = {**LLAMA, "kv_cache_memory": 10 << 30}
     one = trace((0.0, 10, 3))
     prepare(one, **options, engine="vllm-0.19:null_blocks=1279")  # type: ignore[arg-type]
     for blocks in (1280, 999_999_999):

@@ -17,7 +17,7 @@ def test_the_list_is_what_the_run_does(policy: str, gib: int) -> None:
         "model": "llama-2-7b",
         "gpu": "a100-40gb",
         "policy": policy,
-        "kv_cache_memory_bytes": gib << 30,
+        "kv_cache_memory": gib << 30,
     }
     listed = find_unserved(prepare(TRACE, **options))  # type: ignore[arg-type]
     run = simulate(TRACE, **options)  # type: ignore[arg-type]
@@ -33,7 +33,7 @@ def test_the_list_is_what_the_run_does(policy: str, gib: int) -> None:
 
 def test_the_binding_limit_is_named() -> None:
     """1 GiB holds 2,048 tokens of Llama-2-7B, and the last sampled one is never written."""
-    small = prepare(TRACE, model="llama-2-7b", gpu="a100-40gb", kv_cache_memory_bytes=1 << 30)
+    small = prepare(TRACE, model="llama-2-7b", gpu="a100-40gb", kv_cache_memory=1 << 30)
     assert "whole cache serves 2,049 tokens" in find_unserved(small)[0].reason
-    large = prepare(TRACE, model="llama-2-7b", gpu="a100-40gb", kv_cache_memory_bytes=8 << 30)
+    large = prepare(TRACE, model="llama-2-7b", gpu="a100-40gb", kv_cache_memory=8 << 30)
     assert "longest context is 4,096 tokens" in find_unserved(large)[0].reason

@@ -1,0 +1,125 @@
+"""Options of a run, spelled once: the command line's names, taken by Python too."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+from cyclopts import Parameter
+
+from sim.engine.limits import Batching, Preemption, Victim
+from sim.units import parse_bytes
+from workloads.errors import InputError
+
+if TYPE_CHECKING:
+    from sim.cost.kernels.profile import Profile
+    from sim.cost.steps.table import CostTable
+    from sim.hardware import Device
+    from sim.model.geometry import Model
+    from sim.policy.spec import Policy
+    from sim.run.costs import CostSpec
+    from sim.run.engine_presets import Engine
+
+    ModelLike: TypeAlias = Model | str | Path
+    DeviceLike: TypeAlias = Device | str
+    PolicyLike: TypeAlias = Policy | str
+    EngineLike: TypeAlias = Engine | str
+    ProfileLike: TypeAlias = Profile | str | Path
+    CostLike: TypeAlias = CostTable | CostSpec | str | Path
+    Size: TypeAlias = int | str
+else:  # what a command line takes, and all that reading it needs to load
+    ModelLike = DeviceLike = PolicyLike = EngineLike = ProfileLike = CostLike = Size = str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """What decides a run beside its trace. Python may give the things that text names."""
+
+    model: ModelLike
+    """A preset (`kvtwin list models`) or the path of a Hugging Face config.json."""
+
+    gpu: DeviceLike | None = None
+    """A device (`kvtwin list gpus`), or one by numbers:
+    custom:memory=48GiB,bandwidth=1.2TB/s,flops=200TFLOP/s. May be left out with a measured --cost.
+    """
+
+    policy: Annotated[PolicyLike, Parameter(parse=False)] = "paging"
+
+    kv_cache_dtype: str = "auto"
+    """How KV is stored: auto (the model's own type), fp16, bf16, fp8, int8 or int8_fp16."""
+
+    request_rate: float | None = None
+    """Rescale arrivals to so many requests a second."""
+
+    first: int | None = None
+    """Take only so many requests of the trace."""
+
+    samples: int = 1
+    """Outputs asked of each prompt (OpenAI's n): so many requests that arrive together. With
+    paging+prefix they share their prompt's full blocks."""
+
+    tp: int = 1
+    """GPUs the model is divided over (tensor parallel)."""
+
+    max_num_seqs: int = 256
+    """Most requests that run at once."""
+
+    max_num_batched_tokens: int = 2048
+    """Most tokens a step computes; longer prompts are prefilled in chunks."""
+
+    max_model_len: int | None = None
+    """Longest context, prompt and output together. Default: the model's own."""
+
+    batching: Batching = "continuous"
+    """"continuous" as vLLM V1 does it, or "static", one whole batch after another."""
+
+    preemption: Preemption = "recompute"
+    """Where growth lacks memory: "recompute" a request's KV later, or "swap" it to host memory."""
+
+    swap_space: Size = "4GiB"
+    """Host memory per GPU for swapped KV. A request that finds no room there is recomputed."""
+
+    victim: Victim = "last"
+    """Who gives way: the request admitted "last", or that of "longest" or "shortest" context."""
+
+    gpu_memory_utilization: float = 0.9
+    """Share of the device's whole memory that the engine may use."""
+
+    kv_cache_memory: Size | None = None
+    """Size of the KV cache itself, such as 12GiB, instead of what is left over."""
+
+    engine: EngineLike = "default"
+    """How the engine schedules and runs kernels (`kvtwin list engines`)."""
+
+    cost: CostLike | None = None
+    """How long steps take: roofline, from a datasheet (the default), table, from measured kernel
+    times, such as table:profile=FILE, a file of `kvtwin calibrate`, step times as measured, or
+    fixed:seconds=0.03."""
+
+    profile: ProfileLike | None = None
+    """Kernel profile for --cost table: a shipped one (`kvtwin list profiles`) or a file."""
+
+    horizon: float | None = None
+    """Stop after so many simulated seconds; the rest stays unfinished."""
+
+    fast_forward: bool = True
+    """Take all steps of an unchanged batch as one event. Same results, much faster."""
+
+    @property
+    def swap_space_bytes(self) -> int:
+        """Raises InputError for what is no size."""
+        return size_bytes(self.swap_space, "--swap-space")
+
+    @property
+    def kv_cache_memory_bytes(self) -> int | None:
+        """Raises InputError for what is no size."""
+        size = self.kv_cache_memory
+        return None if size is None else size_bytes(size, "--kv-cache-memory")
+
+
+def size_bytes(size: Size, where: str) -> int:
+    """Bytes of a number of them or of text such as 3.81GiB."""
+    if isinstance(size, str):
+        return parse_bytes(size, where)
+    if isinstance(size, bool) or not isinstance(size, int):
+        raise InputError(f"{where}={size}: expected whole bytes, or text such as 12GiB")
+    return size
