@@ -117,6 +117,8 @@ def describe_run(run: Run, command: str) -> dict[str, Any]:
         "gpu_memory_utilization": setup.gpu_memory_utilization,
         "request_rate": setup.request_rate,
         "horizon_s": setup.horizon_s,
+        "closed_loop": None if setup.closed is None else asdict(setup.closed),
+        "sessions": setup.trace.turns is not None,
         "fast_forward": setup.fast_forward,
         "sample_interval_s": setup.interval_s,
         "ledger": [

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from cyclopts import Parameter
 
@@ -52,6 +52,26 @@ class RunOptions:
 
     first: int | None = None
     """Take only so many requests of the trace."""
+
+    columns: str | None = None
+    """What the columns of a trace of any other format hold, such as
+    arrival=startTime:iso,prompt=prompt_tokens,output=completion_tokens (docs/traces.md)."""
+
+    concurrency: int | None = None
+    """Keep so many requests in flight instead of asking at the trace's stamps; with a
+    --request-rate, ask at the stamps but never let more be in flight."""
+
+    users: int | None = None
+    """So many users, each with one request or session at a time: ask, wait, think, ask again."""
+
+    think_time: str | None = None
+    """How long users think before each request: 10s, or exponential:10s for drawn times."""
+
+    replay: Literal["answers", "stamps"] = "answers"
+    """Of a trace with sessions: turns wait for "answers", or come at the recorded "stamps"."""
+
+    seed: int = 0
+    """Of drawn think times."""
 
     samples: int = 1
     """Outputs asked of each prompt (OpenAI's n): so many requests that arrive together. With

@@ -18,7 +18,8 @@ SHORTEST_S = 1e-3
 def sample_interval(setup: "Setup") -> float:
     """A round number of seconds (1, 2 or 5 times a power of ten) for about 2,000 samples.
 
-    A run lasts at least until its last arrival, and as long as its longest output takes alone, but
+    A run lasts at least until its last arrival (of a closed loop: as long as its users would take
+    if nobody hindered another), and as long as its longest output takes alone, but
     not beyond the horizon. Only what will be served counts: neither requests that are refused nor
     tokens that are cut make a run longer. Raises InputError where the policy can't hold a token.
     """
@@ -29,8 +30,13 @@ def sample_interval(setup: "Setup") -> float:
     wanted = SHORTEST_S
     if served.any():
         lone, _, _ = setup.cost().linear(StepPlan(0, 1, 1, 1, 0, 0, 0, (), (), (), ()))
-        output = int(np.minimum(trace.output_tokens, room)[served].max())
-        span = max(float(trace.arrival_s[served].max()), output * lone / AS_PER_S)
+        outputs = np.minimum(trace.output_tokens, room)[served]
+        if setup.closed is None:
+            asked_s = float(trace.arrival_s[served].max())
+        else:  # what each user's share takes alone, thinking included
+            each_s = setup.closed.think_s + float(outputs.mean()) * lone / AS_PER_S
+            asked_s = each_s * len(outputs) / setup.closed.users
+        span = max(asked_s, int(outputs.max()) * lone / AS_PER_S)
         if setup.horizon_s is not None:
             span = min(span, setup.horizon_s)
         wanted = max(span / SAMPLES_A_RUN, SHORTEST_S)

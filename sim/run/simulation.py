@@ -12,6 +12,7 @@ from sim.cost.kernels.model import KernelTable
 from sim.cost.kernels.profile import Profile
 from sim.cost.roofline import Roofline
 from sim.engine.ahead import serve_ahead
+from sim.engine.closed_loop import ClosedLoop
 from sim.engine.limits import Limits, Pressure
 from sim.engine.loop import Effects, serve
 from sim.engine.record import STATUSES, Column, Log, Recorder
@@ -27,6 +28,7 @@ from sim.policy.spec import Policy
 from sim.run.costs import CostSpec, find_costs
 from sim.run.driver import run_simulated
 from sim.run.engine_presets import DEFAULT, Engine, find_engine
+from sim.run.load import closed_loop, replayed
 from sim.run.metrics import Metric, compute_metrics
 from sim.run.options import RunOptions
 from sim.run.sampling import sample_interval
@@ -62,6 +64,7 @@ class Setup:
     gpu_memory_utilization: float = 0.9
     request_rate: float | None = None  # if the trace's own was replaced
     interval_s: float = 1.0  # between samples of the timeline
+    closed: ClosedLoop | None = None  # users in place of the trace's stamps
     horizon_s: float | None = None
     fast_forward: bool = True
     engine: Engine = DEFAULT
@@ -193,6 +196,7 @@ def prepared(trace: Trace | str | Path, options: RunOptions) -> Setup:
         tp=options.tp,
         gpu_memory_utilization=options.gpu_memory_utilization,
         request_rate=options.request_rate,
+        closed=closed_loop(options),
         horizon_s=horizon_s,
         fast_forward=options.fast_forward,
         engine=preset,
@@ -207,7 +211,13 @@ def _requests(trace: Trace | str | Path, options: RunOptions) -> Trace:
     """The trace's requests as the options have them."""
     from workloads import read_trace, transform  # late: readers are many
 
-    requests = trace if isinstance(trace, Trace) else read_trace(trace)
+    if isinstance(trace, Trace):
+        if options.columns is not None:
+            raise InputError("--columns: the trace is read already, expected a file")
+        requests = trace
+    else:
+        requests = read_trace(trace, columns=options.columns)
+    requests = replayed(requests, options)
     if options.first is not None:
         requests = transform.first(requests, options.first)
     if options.request_rate is not None:
@@ -242,7 +252,7 @@ def start(setup: Setup, scheduler: Scheduler | None = None) -> Started:
         scheduler = Scheduler(setup.policy.manager(setup.pool), setup.limits, knows_longest=skewed)
     recorder = Recorder(setup.trace, setup.interval_s)
     loop = serve_ahead if setup.limits.rules.async_scheduling else serve
-    effects = loop(setup.trace, scheduler, recorder, setup.horizon_as)
+    effects = loop(setup.trace, scheduler, recorder, setup.horizon_as, setup.closed)
     return Started(effects, scheduler, recorder)
 
 

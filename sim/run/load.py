@@ -1,0 +1,57 @@
+"""Who asks, from options: users and think times as people write them."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from sim.engine.closed_loop import ClosedLoop
+from sim.units import NANOSECONDS, parse_quantity
+from workloads.errors import InputError
+from workloads.schema import Trace
+
+if TYPE_CHECKING:
+    from sim.run.options import RunOptions
+
+LONGEST_THINK_S = 1e9
+MOST_USERS = 10**7
+
+
+def closed_loop(options: "RunOptions") -> ClosedLoop | None:
+    """The closed loop that `concurrency`, or `users` and `think_time`, ask for; None for neither.
+
+    Raises InputError where they contradict each other or make no sense.
+    """
+    users = options.users if options.concurrency is None else options.concurrency
+    if options.users is not None and options.concurrency is not None:
+        raise InputError("--users: says --concurrency with think times, expected one of them")
+    if users is None:
+        if options.think_time is not None:
+            raise InputError("--think-time: nobody thinks in an open loop, expected --users N")
+        return None
+    name = "--users" if options.concurrency is None else "--concurrency"
+    if isinstance(users, bool) or not 1 <= users <= MOST_USERS:
+        raise InputError(f"{name} {users}: expected a whole number from 1 to {MOST_USERS:,}")
+    if options.concurrency is not None and options.think_time is not None:
+        raise InputError("--think-time: expected --users N beside it, not --concurrency")
+    think_s, exponential = parse_think_time(options.think_time or "0s")
+    if options.request_rate is not None and options.concurrency is None:
+        raise InputError("--request-rate: users ask when they are ready, expected no rate")
+    paced = options.request_rate is not None
+    return ClosedLoop(users, think_s, exponential, paced, options.seed)
+
+
+def parse_think_time(text: str) -> tuple[float, bool]:
+    """Seconds and whether they are the mean of an exponential law: `10s`, `exponential:500ms`."""
+    kind, colon, rest = text.strip().rpartition(":")
+    seconds = parse_quantity(rest, NANOSECONDS, "--think-time") / 1e9
+    if (colon and kind != "exponential") or seconds > LONGEST_THINK_S:
+        raise InputError(f"--think-time={text}: expected a time such as 10s, or exponential:10s")
+    return seconds, bool(colon) and seconds > 0
+
+
+def replayed(trace: Trace, options: "RunOptions") -> Trace:
+    """The trace, as stamped where that is asked for. Raises InputError where it makes no sense."""
+    if options.replay == "answers":
+        return trace
+    if trace.turns is None:
+        raise InputError(f"--replay stamps: {trace.name} has no sessions, it is replayed so anyway")
+    return replace(trace, turns=None)
