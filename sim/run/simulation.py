@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from html import escape
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Concatenate, Literal, NamedTuple, ParamSpec, TypeVar
@@ -35,6 +36,7 @@ from sim.run.sampling import sample_interval
 from sim.run.session_metrics import session_metrics
 from workloads.errors import InputError
 from workloads.schema import Trace
+from workloads.spec import suggestion
 
 Options = ParamSpec("Options")
 Result = TypeVar("Result")
@@ -137,8 +139,30 @@ class Run:
         return pd.DataFrame(self.metrics_list)
 
     def __getitem__(self, name: str) -> int | float | None:
-        """A metric's value by name."""
-        return next(metric.value for metric in self.metrics_list if metric.name == name)
+        """A metric's value by name. Raises KeyError with the closest one."""
+        found = {metric.name: metric.value for metric in self.metrics_list}
+        if name not in found:
+            raise KeyError(f"no metric {name!r}; {suggestion(name, found)}")
+        return found[name]
+
+    def report(self, path: str | Path) -> Path:
+        """Write the HTML report of this run to `path`, which is returned."""
+        from sim.run.report import report_runs  # late: it loads plotly
+
+        return report_runs([self], Path(path))
+
+    def _repr_html_(self) -> str:
+        """A table of the metrics, for notebooks."""
+        from reports.formats import number, shown_unit
+
+        rows = "".join(
+            f"<tr><td title='{escape(m.formula)}'>{escape(m.label)}</td>"
+            f"<td style='text-align:right'>{escape(number(m.value, m.unit))}</td>"
+            f"<td>{escape(shown_unit(m.unit))}</td></tr>"
+            for m in self.metrics_list
+        )
+        title = f"{self.setup.label}: {self.setup.model.name} on {self.setup.device.name}"
+        return f"<table><caption>{escape(title)}</caption>{rows}</table>"
 
 
 def prepared(trace: Trace | str | Path, options: RunOptions) -> Setup:
@@ -274,6 +298,10 @@ def _optioned(
     def by_keyword(
         trace: Trace | str | Path, /, *args: Options.args, **given: Options.kwargs
     ) -> Result:
+        known = signature(options).parameters
+        for name in given:
+            if name not in known:
+                raise InputError(f"no option {name!r}; {suggestion(name, known)}")
         return make(trace, options(*args, **given))
 
     first = signature(make).parameters["trace"]

@@ -1,5 +1,6 @@
 """What the README shows runs as written there."""
 
+import os
 import re
 import subprocess
 import sys
@@ -13,11 +14,17 @@ ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 
 
-def test_the_python_example() -> None:
+def test_the_python_example(tmp_path: Path) -> None:
     (example,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
     result = subprocess.run(
-        [sys.executable, "-c", example], cwd=ROOT, capture_output=True, text=True, check=True
+        [sys.executable, "-c", example],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
     )
+    assert (tmp_path / "mine.html").exists()
     assert "TTFT p99" in result.stdout
 
 

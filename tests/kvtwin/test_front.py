@@ -1,0 +1,93 @@
+"""The front door: what a notebook does, from one import."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import kvtwin
+from kvtwin import (
+    InputError,
+    Int8,
+    Paging,
+    Run,
+    check_policy,
+    compare_run,
+    read_trace,
+    report,
+    simulate,
+    size,
+)
+from sim.measured.comparison import Tolerance
+
+LLAMA = {"model": "llama-2-7b", "gpu": "a100-40gb"}
+
+
+@pytest.fixture(scope="module")
+def run() -> Run:
+    return simulate("azure-2023-conv", **LLAMA, first=30, policy=Paging(16) + Int8(32))  # type: ignore[arg-type]
+
+
+def test_everything_named_is_there() -> None:
+    for name in kvtwin.__all__:
+        assert getattr(kvtwin, name) is not None, name
+    assert set(dir(kvtwin)) == set(kvtwin.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'Pages'"):
+        _ = kvtwin.Pages  # type: ignore[attr-defined]
+
+
+def test_the_door_alone_loads_nothing() -> None:
+    code = "import kvtwin, sys; print([m for m in ('numpy', 'pandas', 'sim') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_run_is_a_table_in_a_notebook(run: Run) -> None:
+    shown = run._repr_html_()
+    assert "paging+int8:group=32: llama-2-7b on a100-40gb" in shown
+    assert shown.count("<tr>") == len(run.metrics_list)
+    assert "<td title='all rows of the trace'>Requests</td>" in shown
+    assert "<td style='text-align:right'>30</td>" in shown
+
+
+def test_a_metric_that_is_not_there(run: Run) -> None:
+    assert run["requests"] == 30
+    with pytest.raises(KeyError, match="did you mean 'ttft_ms_p99'"):
+        _ = run["ttft_p99"]
+
+
+def test_reports_of_runs_and_of_folders(run: Run, tmp_path: Path) -> None:
+    alone = run.report(tmp_path / "one.html")
+    assert "paging+int8:group=32" in alone.read_text()
+    trace = read_trace("azure-2023-conv")
+    other = simulate(trace, **LLAMA, first=30)  # type: ignore[arg-type]
+    both = report([run, other], tmp_path / "both.html").read_text()
+    assert "paging+int8:group=32" in both
+    with pytest.raises(InputError):
+        report(tmp_path / "nothing", tmp_path / "x.html")
+
+
+def test_sizes_are_those_of_the_policies() -> None:
+    """A token of Llama 2 7B takes 32 layers × 2 × 4,096 × 2 B = 512 KiB: 8,192 of them in 4 GiB."""
+    sized = size("llama-2-7b", "a100-40gb", 4096, policy=Paging(16), kv_cache_memory="4GiB")
+    assert sized.ledger.token_bytes == 512 * 1024
+    assert sized.sizing.fits[0].requests == 2
+
+
+def test_a_measured_run_beside_its_prediction() -> None:
+    """Its errors are those of its two runs, and no prediction is exact."""
+    compared = compare_run("rtx-4090-llama-3.1-8b")
+    mean = next(error for error in compared.errors if error.name == "tpot_ms_mean")
+    assert mean.measured == compared.measured["tpot_ms_mean"]
+    assert mean.predicted == compared.predicted["tpot_ms_mean"]
+    assert not compare_run("rtx-4090-llama-3.1-8b", tolerance=Tolerance(0, 0, 0, 0)).within
+
+
+def test_laws_from_the_front() -> None:
+    check_policy(Paging(4), histories=10)
+
+
+def test_an_option_that_is_not_there() -> None:
+    with pytest.raises(InputError, match="no option 'max_seqs'; did you mean 'max_num_seqs'"):
+        simulate("azure-2023-conv", **LLAMA, max_seqs=3)  # type: ignore[arg-type]
