@@ -101,6 +101,7 @@ class PoolInfo(Part):
     capacity_bytes: int
     token_bytes: int
     max_len: int
+    state_bytes: int = 0  # of a sequence, whatever its length
     groups: tuple[LayerGroup, ...] = ()
 
 

@@ -142,6 +142,11 @@ def facts(run: Run) -> tuple[tuple[str, str], ...]:
     budget = [
         gib(info.pool.capacity_bytes),
         tr("{count} B a token", count=f"{info.pool.token_bytes:,}"),
+        *(
+            [tr("{count} B a sequence", count=f"{info.pool.state_bytes:,}")]
+            if info.pool.state_bytes
+            else []
+        ),
         tr("contexts up to {} tokens").format(f"{info.pool.max_len:,}"),
     ]
     trace = [info.trace.name, counted(info.trace.rows, "request"), *_arrivals(run)]

@@ -87,10 +87,11 @@ class Roofline:
         self._windows: list[tuple[int, int]] = []  # window, a pair over its layers
         for group in model.groups:
             pair_as = round(model.pair_flops(group) * flop_as)
-            if group.window is None:
+            most = group.selects or group.window  # keys of a query
+            if most is None:
                 self._pair_as += pair_as
             else:
-                self._windows.append((group.window, pair_as))
+                self._windows.append((most, pair_as))
 
     def linear(self, plan: StepPlan) -> tuple[int, int, int]:
         """(first, growth, valid) of the plan in attoseconds; see `StepCost`."""

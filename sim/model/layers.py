@@ -47,6 +47,7 @@ class LayerGroup:
     latent_dim: int = 0  # for latent kinds alone: the part of the key that values are read from
     own_bytes: int = 0  # of a token in one layer, where no --kv-cache-dtype changes it
     own_side: int = 0  # of them, scales
+    selects: int | None = None  # tokens that a query reads, where an indexer chooses them
 
     @property
     def latent(self) -> bool:

@@ -37,6 +37,10 @@ class Paging(Placement):
             from sim.policy.state_pages import StatePages  # late: few runs need it
 
             return StatePages(pool, self.block_size, self.watermark)
+        if any(group.selects for group in pool.groups) and retained.read is None:
+            from sim.policy.sparse_pages import SparsePages
+
+            return SparsePages(pool, self.block_size, self.watermark)
         if self.layers == "reserved":
             return pages(pool, "paging", self.block_size, self.watermark, retained)
         if retained.read is not None:

@@ -128,6 +128,7 @@ def describe_run(run: Run, command: str) -> dict[str, Any]:
         "pool": {
             "capacity_bytes": setup.pool.capacity_bytes,
             "token_bytes": setup.pool.token_bytes,
+            "state_bytes": setup.pool.state_bytes,
             "max_len": setup.pool.max_len,
             "groups": _groups(setup),
         },

@@ -1,12 +1,14 @@
 """What `kvtwin size` and `kvtwin list` print: integers, and numbers that agree with each other."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sim.commands.size import list_gpus, list_models, size
 from sim.commands.size_text import size_text
+from sim.model.presets import find_model
 from workloads.errors import InputError
 
 Capture = pytest.CaptureFixture[str]
@@ -133,3 +135,24 @@ def test_lists(capsys: Capture) -> None:
     list_gpus(json_output=True)
     gpus = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
     assert gpus["rtx-4090"]["memory_bytes"] == 25_250_627_584
+
+
+@pytest.mark.parametrize("name", ["nemotron-3-nano-30b-a3b", "deepseek-v3.2", "gpt-oss-20b"])
+def test_hybrid_sparse_and_windowed_models_are_simulated(
+    name: str, capsys: Capture, tmp_path: Path
+) -> None:
+    """Under the laws, to the end; the run says what a token and a sequence take."""
+    from sim.commands.simulate import simulate
+
+    tp = 8 if name == "deepseek-v3.2" else 1
+    policy = "paging:layers=capped" if name == "gpt-oss-20b" else "paging"
+    simulate("azure-2023-conv", model=name, gpu="h200", tp=tp, policy=[policy], first=20,
+             output=tmp_path / "out")  # fmt: skip
+    capsys.readouterr()
+    (file,) = tmp_path.rglob("run.json")
+    run = json.loads(file.read_text())
+    model = find_model(name)
+    assert run["pool"]["token_bytes"] == model.kv_bytes_per_token(tp=tp)
+    assert run["pool"]["state_bytes"] == model.state_bytes(tp)
+    finished = next(metric for metric in run["metrics"] if metric["name"] == "finished")
+    assert finished["value"] == 20

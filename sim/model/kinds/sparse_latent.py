@@ -15,9 +15,11 @@ QUANTUM = 128  # indexer elements that share a scale
 def read(fields: Fields, layers: int) -> tuple[LayerGroup, LayerGroup]:
     """The layers' latent vectors, and their indexers' keys (32-bit scales within)."""
     one = latent.read(fields, layers)
-    fields.integer("index_topk")
+    few = fields.integer("index_topk")
     dim = fields.integer("index_head_dim")
     side = 4 * -(-dim // QUANTUM)
-    sparse = LayerGroup(layers, "sparse_mla", 1, one.head_dim, 0, latent_dim=one.latent_dim)
+    sparse = LayerGroup(
+        layers, "sparse_mla", 1, one.head_dim, 0, latent_dim=one.latent_dim, selects=few
+    )
     keys = LayerGroup(layers, "indexer", 1, dim, 0, own_bytes=dim + side, own_side=side)
     return sparse, keys
