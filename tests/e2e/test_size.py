@@ -142,12 +142,15 @@ def test_hybrid_sparse_and_windowed_models_are_simulated(
     name: str, capsys: Capture, tmp_path: Path
 ) -> None:
     """Under the laws, to the end; the run says what a token and a sequence take."""
-    from sim.commands.simulate import simulate
+    from sim import cli
 
     tp = 8 if name == "deepseek-v3.2" else 1
     policy = "paging:layers=capped" if name == "gpt-oss-20b" else "paging"
-    simulate("azure-2023-conv", model=name, gpu="h200", tp=tp, policy=[policy], first=20,
-             output=tmp_path / "out")  # fmt: skip
+    cli.app(
+        ["simulate", "azure-2023-conv", "--model", name, "--gpu", "h200", "--tp", str(tp),
+         "--policy", policy, "--first", "20", "--no-report", "-o", str(tmp_path / "out")],
+        result_action="return_value",
+    )  # fmt: skip
     capsys.readouterr()
     (file,) = tmp_path.rglob("run.json")
     run = json.loads(file.read_text())
