@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from rich.table import Table
+from rich.text import Text
 
 from reports.comparison import MetricLike, rows
 from reports.formats import column
@@ -63,9 +64,9 @@ def summary_table(
         table.add_column(heading, justify="right", no_wrap=True, vertical="bottom")
     for i, label in enumerate(runs):
         # A spec breaks after its name and its commas, or long ones would squeeze the numbers.
-        cells = [label.replace(":", ":\n  ").replace(",", ",\n  ")]
+        cells: list[str | Text] = [label.replace(":", ":\n  ").replace(",", ",\n  ")]
         cells += [
-            f"[bold green]{texts[i]}[/]" if row.best[i] else texts[i]
+            Text(texts[i], "bold green" if row.best[i] else "")
             for row, (_, texts) in zip(shown, columns, strict=True)
         ]
         table.add_row(*cells)

@@ -2,14 +2,20 @@
 
 import signal
 import sys
+from contextlib import suppress
 from importlib.metadata import version
-from io import TextIOWrapper
 from types import FrameType
 
 from cyclopts import App, CycloptsError
 
 from workloads.errors import InputError
 from workloads.options import whole_numbers
+from workloads.outgoing import visible
+from workloads.streams import close_streams, open_streams
+
+ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+PIPE_CLOSED = 128 + 13
+"""As a shell reports a program that SIGPIPE ended."""
 
 app = App(
     name="kvtwin",
@@ -73,34 +79,79 @@ app.command(advice)
 
 def main() -> None:
     """Run the command line. The user's mistakes take one line and exit code 2."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in ENDINGS:
         signal.signal(number, _interrupt)  # so that nothing half-written stays behind
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal that lacks a sign gets a ?
+    open_streams()
+    code = 0
+    try:
+        code = _run()
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader of our output, such as `head`, has left
+        code = PIPE_CLOSED
+    except OSError as error:
+        code = code or _complain(f"output: {error.strerror}")
+    close_streams()
+    sys.exit(code)
+
+
+def _run() -> int:
     try:
         app(exit_on_error=False, print_error=False)
+    except SystemExit as error:
+        if isinstance(error.__context__, BrokenPipeError):  # rich's own end of the help
+            return PIPE_CLOSED
+        return error.code if isinstance(error.code, int) else int(error.code is not None)
     except InputError as error:
-        sys.exit(_complain(str(error)))
+        return _complain(str(error))
     except CycloptsError as error:
-        sys.exit(_complain(" ".join(str(error).split())))
-    except KeyboardInterrupt:
-        print("kvtwin: interrupted, nothing was written", file=sys.stderr)
-        sys.exit(130)
-    except BrokenPipeError:  # the reader of our output, such as `head`, has left
-        sys.stderr.close()
-        sys.exit(141)
-    except OSError as error:  # such as a full disk
-        sys.exit(_complain(f"{error.filename or 'output'}: {error.strerror}"))
+        return _complain(" ".join(str(error).split()))
+    except Interrupted as error:
+        return _say("interrupted, nothing was written", 128 + error.number)
+    except MemoryError:
+        return _complain("out of memory; expected a smaller trace, fewer --jobs or more memory")
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        return _complain(f"{error.filename or 'output'}: {error.strerror or error}")
+    except (ImportError, RuntimeError, SystemError) as error:
+        if not _is_shortage(error):
+            raise
+        return _complain(f"out of memory: {error}")
+    return 0
+
+
+SHORTAGES = ("start new thread", "map segment", "cannot allocate", "returned null without setting")
+
+
+def _is_shortage(error: Exception) -> bool:
+    """Whether a library or a thread could not be started for lack of memory."""
+    text = str(error).lower()
+    return any(sign in text for sign in SHORTAGES)
 
 
 def _complain(message: str) -> int:
-    print(f"kvtwin: error: {message}", file=sys.stderr)
-    return 2
+    return _say(f"error: {message}", 2)
+
+
+def _say(message: str, code: int) -> int:
+    """Print one line on stderr; returns the exit code, whether or not anybody reads it."""
+    with suppress(OSError):
+        print(f"kvtwin: {visible(message)}", file=sys.stderr, flush=True)
+    return code
+
+
+class Interrupted(KeyboardInterrupt):
+    """The process was asked to end. SimPy makes exceptions anew from their arguments."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
+    for other in ENDINGS:
+        signal.signal(other, signal.SIG_IGN)  # once is enough: what follows only cleans up
+    raise Interrupted(number)
 
 
 if __name__ == "__main__":

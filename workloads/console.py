@@ -1,6 +1,8 @@
 """Where tables are printed: as wide as the terminal, or wide enough for a file to read them."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
+
+from workloads.outgoing import visible_lines
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -10,8 +12,22 @@ WIDTH = 160
 
 
 def console() -> "Console":
-    """Standard output, for rich's tables."""
+    """Standard output, for rich's tables. Texts in them are shown as they are: no markup."""
     from rich.console import Console  # late: importing it takes longer than most commands
+    from rich.segment import Segment
 
-    found = Console()
-    return found if found.is_terminal else Console(width=WIDTH)
+    class Plain(Console):
+        """Shows control characters of texts, and leaves a closed pipe to `main`."""
+
+        def render(self, renderable, options=None):  # type: ignore[no-untyped-def]
+            for segment in super().render(renderable, options):
+                if segment.control:
+                    yield segment
+                else:
+                    yield Segment(visible_lines(segment.text), segment.style)
+
+        def on_broken_pipe(self) -> NoReturn:
+            raise BrokenPipeError
+
+    found = Plain(markup=False, emoji=False)
+    return found if found.is_terminal else Plain(markup=False, emoji=False, width=WIDTH)

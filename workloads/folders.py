@@ -8,12 +8,12 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from workloads.errors import InputError
 from workloads.exchange import exchange
-from workloads.places import locked, parents_of, resolved
+from workloads.places import locked, parents_of, resolved, uninterrupted
 
 MARK = ".kvtwin.json"
 _WRITER = "kvtwin"
@@ -36,10 +36,12 @@ def replaced_folder(target: Path) -> Iterator[Path]:
     work = place / ".kvtwin" if inside else place.parent / f".{place.name}.kvtwin"
     new, old = work / "new", work / "old"
     with ExitStack() as stack:
-        with _explained(target):
+        with uninterrupted(), _explained(target):
             _check(target, place, work, inside)  # before anything is made
             stack.enter_context(parents_of(place))
-            work.mkdir(exist_ok=True)
+            if not work.exists():
+                work.mkdir(exist_ok=True)
+                stack.callback(_remove_empty, work)  # where it can't even be opened
             held = stack.enter_context(locked(work, target, os.O_RDONLY | os.O_DIRECTORY))
             stack.callback(shutil.rmtree, work, ignore_errors=True)
             if held:
@@ -47,12 +49,17 @@ def replaced_folder(target: Path) -> Iterator[Path]:
             _check(target, place, work, inside)  # as it is after mending
             new.mkdir()
         yield new
-        with _explained(target):
+        with uninterrupted(), _explained(target):
             (new / MARK).write_text(_mark(new), encoding="ascii")
             if inside:
                 _fill(new, place)
             else:
                 _put(new, place, old, target)
+
+
+def _remove_empty(folder: Path) -> None:
+    with suppress(OSError):
+        folder.rmdir()
 
 
 @contextmanager

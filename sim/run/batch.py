@@ -8,6 +8,7 @@ from typing import Any
 from sim.policy import plugins
 from sim.run.folder import write_run
 from sim.run.simulation import Setup, execute
+from sim.run.workers import in_workers
 from workloads.errors import InputError
 
 REQUESTS_WORTH_A_PROCESS = 40_000
@@ -21,8 +22,7 @@ def run_all(
 ) -> Iterator[tuple[str, Metrics]]:
     """Run each setup into its folder; yields labels and metrics in order.
 
-    With more than one job the runs go through joblib, so a Ray or Dask backend registered with it
-    serves here as well. Results don't depend on the number of jobs.
+    Results don't depend on the number of jobs.
     """
     if jobs is not None and jobs < 1:
         raise InputError(f"--jobs {jobs}: expected at least 1")
@@ -36,12 +36,10 @@ def run_all(
             yield _run(setup, folder, command)
         return
     from cloudpickle import register_pickle_by_value
-    from joblib import Parallel, delayed
 
     for module in plugins.modules:
         register_pickle_by_value(module)
-    parallel = Parallel(n_jobs=jobs, return_as="generator")
-    yield from parallel(delayed(_run)(setup, folder, command) for setup, folder in tasks)
+    yield from in_workers(_run, [(*task, command) for task in tasks], jobs)
 
 
 def _run(setup: Setup, folder: Path, command: str) -> tuple[str, Metrics]:
