@@ -43,7 +43,7 @@ def replaced_folder(target: Path) -> Iterator[Path]:
                 work.mkdir(exist_ok=True)
                 stack.callback(_remove_empty, work)  # where it can't even be opened
             held = stack.enter_context(locked(work, target, os.O_RDONLY | os.O_DIRECTORY))
-            stack.callback(shutil.rmtree, work, ignore_errors=True)
+            stack.callback(_clear, work)
             if held:
                 _mend(place, new, old)
             _check(target, place, work, inside)  # as it is after mending
@@ -55,6 +55,13 @@ def replaced_folder(target: Path) -> Iterator[Path]:
                 _fill(new, place)
             else:
                 _put(new, place, old, target)
+
+
+def _clear(work: Path) -> None:
+    shutil.rmtree(work, ignore_errors=True)
+    if work.exists():  # it takes file handles to look inside, and there may be none left
+        _remove_empty(work / "new")
+        _remove_empty(work)
 
 
 def _remove_empty(folder: Path) -> None:
