@@ -43,8 +43,8 @@ def prefill_arguments(
         raise ValueError("prefill takes one table for all heads: [batch, max_pages]")
     if k.shape != (q.shape[0], pool.kv_heads, q.shape[2]) or k.dtype != q.dtype:
         raise ValueError(f"k must be {q.dtype} [{q.shape[0]}, {pool.kv_heads}, {q.shape[2]}]")
-    if v.shape != k.shape or k.stride() != v.stride() or k.stride(-1) != 1 or v.dtype != k.dtype:
-        raise ValueError("k and v must share type, shape and strides, the last one 1")
+    if v.shape != k.shape or v.dtype != k.dtype or k.stride(-1) != 1 or v.stride(-1) != 1:
+        raise ValueError("k and v must share type and shape, their heads contiguous")
     return heads
 
 
@@ -92,6 +92,11 @@ def check_addresses(
     assert given is not None
     if given.shape[0] != batch or given.stride(-1) != 1:
         raise ValueError(f"table or start must have {batch} contiguous rows: {given.shape}")
+
+
+def check_output(q: torch.Tensor, out: torch.Tensor) -> None:
+    if out.shape != q.shape or out.stride(-1) != 1:
+        raise ValueError(f"out must be {tuple(q.shape)}, its heads contiguous: {out.stride()}")
 
 
 def check_window(window: int, sinks: int, ring: bool) -> None:

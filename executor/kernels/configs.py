@@ -9,7 +9,7 @@ import torch
 
 from .pool import Storage
 
-MOST_SPLITS = 64  # the combine kernel holds one split a row
+MOST_SPLITS = 64  # the combine kernel holds the weights of all of them
 LOG2E = 1.4426950408889634  # kernels work in base 2: exp2 is one instruction
 
 

@@ -9,6 +9,7 @@ import torch
 
 Storage = Literal["native", "fp8", "int8", "int4"]
 STORAGES: tuple[Storage, ...] = ("native", "fp8", "int8", "int4")
+INT8_LARGEST = 511 * 127.0  # beyond, int8 saturates: 128 of its scale fit in fp16
 PARTS = 4  # int4 groups a head: each quarter has its own scale and zero
 
 
@@ -23,7 +24,7 @@ class KVPool:
 
     native  16 or 32 bit floats
     fp8     e4m3: code * scale; side fp32 ``[kv_heads, 2]`` (K, V), chosen by the caller
-    int8    code * scale; side fp16 ``[pages, kv_heads, page_size, 2]`` (K, V)
+    int8    code * scale; side fp16 or fp32 ``[pages, kv_heads, page_size, 2]`` (K, V)
     int4    code * scale + zero; side fp16 ``[pages, kv_heads, page_size, 2, 4, 2]``
             (K or V, quarter of the head, scale or zero). The 16-bit word j of a row holds
             dimensions j, j + D/4, j + D/2 and j + 3D/4 in its nibbles, low first, so that a kernel
@@ -111,15 +112,18 @@ def allocate(
     *,
     storage: Storage = "native",
     dtype: torch.dtype = torch.bfloat16,
+    scale: torch.dtype = torch.float16,
     device: torch.device | str = "cpu",
 ) -> KVPool:
-    """A pool with unwritten (arbitrary) contents. ``dtype`` is that of native storage alone."""
+    """A pool with unwritten (arbitrary) contents. ``dtype`` is that of native storage alone,
+    ``scale`` that of int8's scales."""
     kinds = {"native": dtype, "fp8": torch.float8_e4m3fn, "int8": torch.int8, "int4": torch.uint8}
     width = head_dim // 2 if storage == "int4" else head_dim
     k = torch.empty(pages, kv_heads, page_size, width, dtype=kinds[storage], device=device)
     side = None
     if shape := side_shape(storage, pages, kv_heads, page_size):
-        side = torch.empty(shape, dtype=torch.float16, device=device)
+        kind = scale if storage == "int8" else torch.float16
+        side = torch.empty(shape, dtype=kind, device=device)
         if storage == "fp8":
             side = torch.ones(shape, dtype=torch.float32, device=device)
     return KVPool(k, torch.empty_like(k), head_dim, storage, side)

@@ -28,21 +28,25 @@ def locate(
 
 
 @triton.jit
-def softmax_step(b_s, b_m, b_l):
-    """One step of the online softmax in base 2: new maximum, new sum, weights, rescaling factor."""
+def softmax_step(b_s, b_m, b_l, scale):
+    """One step of the online softmax in base 2: new maximum, new sum, weights, rescaling factor.
+
+    Scores and maxima are before the scale, which joins each exponent's subtraction in one
+    instruction.
+    """
     b_new = tl.maximum(b_m, tl.max(b_s, 1))  # [BM]
     # A row that has seen no key yet keeps -inf; -inf - -inf would be NaN.
     b_safe = tl.where(b_new == float("-inf"), 0.0, b_new)
-    b_alpha = tl.exp2(b_m - b_safe)  # [BM]
-    b_p = tl.exp2(b_s - b_safe[:, None])  # [BM, BN]
+    b_alpha = tl.exp2((b_m - b_safe) * scale)  # [BM]
+    b_p = tl.exp2(b_s * scale - (b_safe * scale)[:, None])  # [BM, BN]
     return b_new, b_l * b_alpha + tl.sum(b_p, 1), b_p, b_alpha
 
 
 @triton.jit
-def finish(b_m, b_l):
-    """Divisor and base-2 log-sum-exp of each row; rows without keys give 0 and -inf."""
-    b_div = tl.where(b_l > 0.0, b_l, 1.0)
-    return b_div, tl.where(b_l > 0.0, b_m + tl.log2(b_div), float("-inf"))
+def finish(b_m, b_l, scale):
+    """Divisor and base-2 log-sum-exp of each row; rows without keys give 0 and -inf, NaN stays."""
+    b_div = tl.where(b_l == 0.0, 1.0, b_l)
+    return b_div, tl.where(b_l == 0.0, float("-inf"), b_m * scale + tl.log2(b_div))
 
 
 @triton.jit

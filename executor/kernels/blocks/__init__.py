@@ -52,8 +52,14 @@ def _move(
         return
     from .kernel import copy_rows_kernel
 
-    # The widest word that pages and their distances are whole multiples of.
-    spans = (math.prod(src.shape[1:]), src.stride(0), dst.stride(0))
+    # The widest word that pages, their distances and where they begin are whole multiples of.
+    spans = (
+        math.prod(src.shape[1:]),
+        src.stride(0),
+        dst.stride(0),
+        src.storage_offset(),
+        dst.storage_offset(),
+    )
     unit = math.gcd(4, *(span * src.element_size() for span in spans))
     word = {1: torch.uint8, 2: torch.int16, 4: torch.int32}[unit]
     rows_src, rows_dst = _rows(src, word), _rows(dst, word)

@@ -7,9 +7,10 @@ from typing import Literal
 
 import torch
 
-from ..check import decode_arguments
+from ..check import check_output, decode_arguments
 from ..configs import (
     LOG2E,
+    MOST_SPLITS,
     Config,
     ceil_div,
     decode_config,
@@ -55,6 +56,7 @@ def decode(
     batch, q_heads, head_dim = q.shape
     heads = decode_arguments(q, pool, table, start, window, sinks, ring)
     out = torch.empty_like(q) if out is None else out
+    check_output(q, out)
     if lse is None:
         lse = torch.empty(batch, q_heads, dtype=torch.float32, device=q.device)
     if batch == 0:
@@ -68,6 +70,8 @@ def decode(
         keys = min(max_length, window + sinks) if window else max_length
         slots = multiprocessors(q.device) * config.resident
         splits = pick_splits(batch * pool.kv_heads, slots, ceil_div(keys, config.block_n))
+    if splits > MOST_SPLITS:
+        raise ValueError(f"{splits} splits: expected at most {MOST_SPLITS}")
     o_part, lse_part = out, lse
     strides = (*out.stride()[:2], 0, *lse.stride(), 0)
     if splits > 1:
@@ -92,12 +96,10 @@ def decode(
     # only two more of them buffer the keys as deep as without a table.
     stages = config.stages + (0 if table is None else 2)
     common = {
-        "HEADS": heads,
         "GP": rows,
         "PAGED": table is not None,
         "PAGE": pool.page_size if table is not None else 0,
         "WINDOW": mode,
-        "SPLITS": splits,
         "BN": config.block_n,
         "STAGES": stages,
         "num_warps": config.warps,
@@ -116,6 +118,7 @@ def decode(
             factor,
             sinks,
             window,
+            heads,
             *q.stride()[:2],
             *pool.k.stride()[:3],
             *layout,
@@ -130,9 +133,10 @@ def decode(
         words = k.shape[-1]
         if pool.storage == "fp8":
             side = pool.side
-            side_strides: tuple[int, ...] = (0, side.stride(0), 0)
+            side_strides: tuple[int, ...] = (0, *side.stride())
         else:
-            side = pool.side.view(torch.int32)
+            halves = pool.side.dtype == torch.float16
+            side = pool.side.view(torch.int32) if halves else pool.side
             side_strides = side.stride()[:3]
         decode_packed_kernel[grid](
             q,
@@ -145,6 +149,7 @@ def decode(
             factor,
             sinks,
             window,
+            heads,
             *q.stride()[:2],
             *k.stride()[:3],
             *side_strides,
@@ -162,14 +167,15 @@ def decode(
             lse_part,
             out,
             lse,
+            splits,
             *o_part.stride()[:3],
             *lse_part.stride(),
             *out.stride()[:2],
             *lse.stride(),
             D=head_dim,
             DP=pow2_above(head_dim),
-            SPLITS=splits,
-            SP=pow2_above(splits),
+            MOST=MOST_SPLITS,
+            SB=8,
             num_warps=4,
         )
     return out, lse

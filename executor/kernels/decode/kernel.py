@@ -14,22 +14,21 @@ from ..tile import finish, locate, softmax_step
 
 @triton.jit
 def assigned(
-    START, LENGTHS, sinks, window, sl_b, sl_h,
-    HEADS: tl.constexpr, GP: tl.constexpr, PAGED: tl.constexpr, WINDOW: tl.constexpr,
-    SPLITS: tl.constexpr, BN: tl.constexpr,
+    START, LENGTHS, sinks, window, heads, sl_b, sl_h,
+    GP: tl.constexpr, PAGED: tl.constexpr, WINDOW: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip
     """What this program works on: sequence, kv head, split and query heads of the group [GP]; the
     sequence's first slot, its visible keys, those that a window skips after its sinks, and the
     split's interval."""
-    BLOCKS: tl.constexpr = (HEADS + GP - 1) // GP  # of GP query heads
-    i_b, i_h = tl.program_id(0).to(tl.int64), (tl.program_id(1) // BLOCKS).to(tl.int64)
+    blocks = tl.cdiv(heads, GP)  # of GP query heads
+    i_b, i_h = tl.program_id(0).to(tl.int64), (tl.program_id(1) // blocks).to(tl.int64)
     i_s = tl.program_id(2)
-    o_g = tl.program_id(1) % BLOCKS * GP + tl.arange(0, GP)
+    o_g = tl.program_id(1) % blocks * GP + tl.arange(0, GP)
     length = tl.load(LENGTHS + i_b * sl_b + i_h * sl_h)
     visible = length
     if WINDOW != "none":
         visible = tl.minimum(length, sinks + window)
-    span = tl.cdiv(tl.cdiv(visible, BN), SPLITS) * BN
+    span = tl.cdiv(tl.cdiv(visible, BN), tl.num_programs(2)) * BN
     first = i_s * span
     start = tl.zeros([], tl.int64)
     if not PAGED:
@@ -38,23 +37,27 @@ def assigned(
     return i_b, i_h, i_s, o_g, start, visible, length - visible, first, last
 
 
-@triton.jit
+# What differs between steps must not be part of a kernel's name: its values aren't looked at.
+FREE = ["heads", "sinks", "window", "st_b", "st_h", "sl_b", "sl_h", "se_b", "se_h", "se_s"]
+
+
+@triton.jit(do_not_specialize=FREE)
 def decode_kernel(
-    Q, K, V, TABLE, START, LENGTHS, OUT, LSE, qk_scale, sinks, window,
+    Q, K, V, TABLE, START, LENGTHS, OUT, LSE, qk_scale, sinks, window, heads,
     sq_b, sq_h, sc_p, sc_h, sc_t, st_b, st_h, sl_b, sl_h, so_b, so_h, so_s, se_b, se_h, se_s,
-    HEADS: tl.constexpr, GP: tl.constexpr, D: tl.constexpr, DP: tl.constexpr,
+    GP: tl.constexpr, D: tl.constexpr, DP: tl.constexpr,
     PAGED: tl.constexpr, PAGE: tl.constexpr, WINDOW: tl.constexpr,
-    SPLITS: tl.constexpr, BN: tl.constexpr, STAGES: tl.constexpr,
+    BN: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     i_b, i_h, i_s, o_g, start, visible, skipped, first, last = assigned(
-        START, LENGTHS, sinks, window, sl_b, sl_h, HEADS, GP, PAGED, WINDOW, SPLITS, BN
+        START, LENGTHS, sinks, window, heads, sl_b, sl_h, GP, PAGED, WINDOW, BN
     )
     WHOLE: tl.constexpr = PAGE % BN == 0 and WINDOW != "full"
 
     o_d = tl.arange(0, DP)
-    m_g = o_g < HEADS
+    m_g = o_g < heads
     m_d = o_d < D
-    o_h = i_h * HEADS + o_g
+    o_h = i_h * heads + o_g
     m_q = m_g[:, None] & m_d[None, :]
     p_q = Q + i_b * sq_b + o_h[:, None] * sq_h + o_d[None, :]
     b_q = tl.load(p_q, mask=m_q, other=0.0)  # [GP, DP]
@@ -75,39 +78,43 @@ def decode_kernel(
         # Masked lanes read 0: an unwritten tail may hold NaN, and 0 * NaN is NaN.
         m_kv = m_n[:, None] & m_d[None, :]
         b_k = tl.load(K + o_kv, mask=m_kv, other=0.0).to(DTYPE)
-        b_s = tl.dot(b_q, tl.trans(b_k), input_precision="ieee") * qk_scale  # [GP, BN]
+        b_s = tl.dot(b_q, tl.trans(b_k), input_precision="ieee")  # [GP, BN]
         b_s = tl.where(m_n[None, :], b_s, float("-inf"))
-        b_m, b_l, b_p, b_alpha = softmax_step(b_s, b_m, b_l)
+        b_m, b_l, b_p, b_alpha = softmax_step(b_s, b_m, b_l, qk_scale)
         b_v = tl.load(V + o_kv, mask=m_kv, other=0.0).to(DTYPE)
         b_o = tl.dot(b_p.to(DTYPE), b_v, b_o * b_alpha[:, None], input_precision="ieee")
 
-    b_div, b_lse = finish(b_m, b_l)
+    b_div, b_lse = finish(b_m, b_l, qk_scale)
     o_o = i_b * so_b + o_h[:, None] * so_h + i_s.to(tl.int64) * so_s + o_d[None, :]
     tl.store(OUT + o_o, (b_o / b_div[:, None]).to(OUT.dtype.element_ty), mask=m_q)
     tl.store(LSE + i_b * se_b + o_h * se_h + i_s * se_s, b_lse, mask=m_g)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["splits", "sm_b", "sm_h", "sm_s", "se_b", "se_h"])
 def combine_kernel(
-    PART, PART_LSE, OUT, LSE, sp_b, sp_h, sp_s, sm_b, sm_h, sm_s, so_b, so_h, se_b, se_h,
-    D: tl.constexpr, DP: tl.constexpr, SPLITS: tl.constexpr, SP: tl.constexpr,
+    PART, PART_LSE, OUT, LSE, splits, sp_b, sp_h, sp_s, sm_b, sm_h, sm_s, so_b, so_h, se_b, se_h,
+    D: tl.constexpr, DP: tl.constexpr, MOST: tl.constexpr, SB: tl.constexpr,
 ):  # fmt: skip
-    """Weighs the splits' outputs by their share of the softmax sum."""
+    """Weighs the splits' outputs, SB at a time, by their share of the softmax sum."""
     i_b, i_h = tl.program_id(0).to(tl.int64), tl.program_id(1).to(tl.int64)
-    o_s = tl.arange(0, SP)
-    o_d = tl.arange(0, DP)
-    m_s = o_s < SPLITS
-    p_lse = PART_LSE + i_b * sm_b + i_h * sm_h + o_s * sm_s
-    b_lse = tl.load(p_lse, mask=m_s, other=float("-inf"))  # [SP]
+    PART_LSE += i_b * sm_b + i_h * sm_h
+    PART += i_b * sp_b + i_h * sp_h
+    o_s = tl.arange(0, MOST)
+    b_lse = tl.load(PART_LSE + o_s * sm_s, mask=o_s < splits, other=float("-inf"))  # [MOST]
     peak = tl.max(b_lse, 0)
     peak = tl.where(peak == float("-inf"), 0.0, peak)
-    b_w = tl.exp2(b_lse - peak)
-    total = tl.sum(b_w, 0)
-    div = tl.where(total > 0.0, total, 1.0)
-    o_part = i_b * sp_b + i_h * sp_h + o_s[:, None] * sp_s + o_d[None, :]
-    m_part = m_s[:, None] & (o_d < D)[None, :]
-    b_part = tl.load(PART + o_part, mask=m_part, other=0.0)  # [SP, DP]
-    b_o = tl.sum(b_part * b_w[:, None], 0) / div
+    total = tl.sum(tl.exp2(b_lse - peak), 0)
+    div = tl.where(total == 0.0, 1.0, total)
+    o_d = tl.arange(0, DP)
+    b_o = tl.zeros([DP], tl.float32)
+    for s0 in range(0, splits, SB):
+        o_p = s0 + tl.arange(0, SB)
+        m_p = o_p < splits
+        b_w = tl.exp2(tl.load(PART_LSE + o_p * sm_s, mask=m_p, other=float("-inf")) - peak)
+        p_part = PART + o_p[:, None] * sp_s + o_d[None, :]
+        b_part = tl.load(p_part, mask=m_p[:, None] & (o_d < D)[None, :], other=0.0)  # [SB, DP]
+        b_o += tl.sum(b_part * b_w[:, None], 0)
+    b_o /= div
     tl.store(OUT + i_b * so_b + i_h * so_h + o_d, b_o.to(OUT.dtype.element_ty), mask=o_d < D)
-    lse = tl.where(total > 0.0, peak + tl.log2(div), float("-inf"))
+    lse = tl.where(total == 0.0, float("-inf"), peak + tl.log2(div))
     tl.store(LSE + i_b * se_b + i_h * se_h, lse)

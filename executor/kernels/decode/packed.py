@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 
 from ..tile import as_half, finish, locate, softmax_step, unpack
-from .kernel import assigned
+from .kernel import FREE, assigned
 
 
 @triton.jit
@@ -38,21 +38,22 @@ def _peak(b_peak, b_q):
     return tl.maximum(b_peak, tl.max(tl.abs(b_q), 1))  # [GP]
 
 
-@triton.jit
+@triton.jit(do_not_specialize=FREE)
 def decode_packed_kernel(
-    Q, K, V, SIDE, TABLE, START, LENGTHS, OUT, LSE, qk_scale, sinks, window,
+    Q, K, V, SIDE, TABLE, START, LENGTHS, OUT, LSE, qk_scale, sinks, window, heads,
     sq_b, sq_h, sc_p, sc_h, sc_t, ss_p, ss_h, ss_t, st_b, st_h, sl_b, sl_h,
     so_b, so_h, so_s, se_b, se_h, se_s,
-    HEADS: tl.constexpr, GP: tl.constexpr, W: tl.constexpr, WP: tl.constexpr,
+    GP: tl.constexpr, W: tl.constexpr, WP: tl.constexpr,
     PAGED: tl.constexpr, PAGE: tl.constexpr, WINDOW: tl.constexpr, STORAGE: tl.constexpr,
-    SPLITS: tl.constexpr, BN: tl.constexpr, STAGES: tl.constexpr, ALIGN: tl.constexpr,
+    BN: tl.constexpr, STAGES: tl.constexpr, ALIGN: tl.constexpr,
 ):  # fmt: skip
-    """W words a row. K, V and their strides count 16-bit words; SIDE 32-bit ones (fp8: floats)."""
+    """W words a row. K, V and their strides count 16-bit words; SIDE 32-bit ones, or fp32."""
     i_b, i_h, i_s, o_g, start, visible, skipped, first, last = assigned(
-        START, LENGTHS, sinks, window, sl_b, sl_h, HEADS, GP, PAGED, WINDOW, SPLITS, BN
+        START, LENGTHS, sinks, window, heads, sl_b, sl_h, GP, PAGED, WINDOW, BN
     )
     WHOLE: tl.constexpr = PAGE % BN == 0 and WINDOW != "full"
     FOUR: tl.constexpr = STORAGE == "int4"
+    FLOATS: tl.constexpr = SIDE.dtype.element_ty == tl.float32
     # Distance between the parts of a head, and between the elements of one.
     PART: tl.constexpr = W if FOUR else 1
     STEP: tl.constexpr = 1 if FOUR else 2
@@ -60,7 +61,7 @@ def decode_packed_kernel(
     o_w = tl.arange(0, WP)
     m_w = o_w < W
     # Rows beyond the group repeat its last head: a mask here would be kept, and spilt, for the end.
-    o_h = i_h * HEADS + tl.minimum(o_g, HEADS - 1)
+    o_h = i_h * heads + tl.minimum(o_g, heads - 1)
     m_q = m_w[None, :]
     p_q = Q + i_b * sq_b + o_h[:, None] * sq_h + o_w[None, :] * STEP
     b_q0, b_q1 = _query(p_q, m_q), _query(p_q + PART, m_q)
@@ -104,13 +105,19 @@ def decode_packed_kernel(
             b_s = _scores(b_q3, b_s, b_w, p_side, m_n, 3, STORAGE)
         b_s *= b_scale[:, None]
         if STORAGE == "int8":
-            b_side = tl.load(p_side, mask=m_n, other=0)  # [BN] scale of K low, of V high
-            b_s *= as_half(b_side & 0xFFFF).to(tl.float32)[None, :]
+            if FLOATS:
+                b_ks = tl.load(p_side, mask=m_n, other=0.0)  # [BN]
+                b_vs = tl.load(p_side + 1, mask=m_n, other=0.0)
+            else:
+                b_side = tl.load(p_side, mask=m_n, other=0)  # scale of K low, of V high
+                b_ks = as_half(b_side & 0xFFFF).to(tl.float32)
+                b_vs = as_half(b_side >> 16).to(tl.float32)
+            b_s *= b_ks[None, :]
         b_s = tl.where(m_n[None, :], b_s, float("-inf"))
-        b_m, b_l, b_p, b_alpha = softmax_step(b_s, b_m, b_l)
+        b_m, b_l, b_p, b_alpha = softmax_step(b_s, b_m, b_l, 1.0)
         if STORAGE == "int8":
             # The scale joins the weight, 2^7 up so that fp16 keeps the bits of a small one.
-            b_p *= 128.0 * as_half(b_side >> 16).to(tl.float32)[None, :]
+            b_p *= 128.0 * b_vs[None, :]
         b_p = b_p.to(tl.float16)
         b_w = tl.load(V + o_kv, mask=m_kv, other=0)
         p_side += 4
@@ -120,13 +127,13 @@ def decode_packed_kernel(
             b_o2 = tl.dot(b_p, _part(b_w, p_side, m_n, 2, STORAGE), b_o2 * b_alpha[:, None])
             b_o3 = tl.dot(b_p, _part(b_w, p_side, m_n, 3, STORAGE), b_o3 * b_alpha[:, None])
 
-    b_div, b_lse = finish(b_m, b_l)
+    b_div, b_lse = finish(b_m, b_l, 1.0)
     b_scale = 1.0 / b_div
     if STORAGE == "int8":
         b_scale *= 0.0078125
     if STORAGE == "fp8":
-        b_scale *= 256.0 * tl.load(SIDE + i_h * ss_h + 1)
-    m_g = o_g < HEADS
+        b_scale *= 256.0 * tl.load(SIDE + i_h * ss_h + ss_t)
+    m_g = o_g < heads
     m_q = m_g[:, None] & m_w[None, :]
     DTYPE: tl.constexpr = OUT.dtype.element_ty
     p_o = OUT + i_b * so_b + o_h[:, None] * so_h + i_s.to(tl.int64) * so_s + o_w[None, :] * STEP

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from ..check import prefill_arguments
+from ..check import check_output, prefill_arguments
 from ..configs import LOG2E, Config, ceil_div, device_arch, pow2_above, prefill_config
 from ..pool import KVPool
 
@@ -45,22 +45,27 @@ def prefill(
     batch = past.shape[0]
     heads = prefill_arguments(q, k, v, pool, past, table, start, window, sinks, ring)
     out = torch.empty_like(q) if out is None else out
+    check_output(q, out)
     if lse is None:
         lse = torch.empty(q.shape[:2], dtype=torch.float32, device=q.device)
     if batch == 0 or max_new == 0:
         return out, lse
     from .kernel import prefill_kernel
 
+    storage, codes, side = pool.storage, pool.codes, pool.side
+    strides = (*pool.k.stride()[:3], *pool.side_strides)
+    if max_past == 0:  # nothing of the pool is read: one kernel, whatever it is
+        storage, codes, side, table, start = "native", (k, v), None, None, None
+        strides = (0,) * len(strides)
     if config is None:
-        storage = pool.storage if max_past else "native"
         config = prefill_config(device_arch(q.device), storage, head_dim, q.dtype)
 
     prefill_kernel[(ceil_div(max_new, config.block_m) * batch, q_heads)](
         q,
         k,
         v,
-        *pool.codes,
-        pool.side,
+        *codes,
+        side,
         table,
         start,
         cu,
@@ -71,20 +76,20 @@ def prefill(
         sinks,
         window,
         batch,
+        heads,
         *q.stride()[:2],
         *k.stride()[:2],
-        *pool.k.stride()[:3],
-        *pool.side_strides,
+        *v.stride()[:2],
+        *strides,
         0 if table is None else table.stride(0),
         *out.stride()[:2],
         *lse.stride(),
-        HEADS=heads,
         D=head_dim,
         DP=pow2_above(head_dim),
         PAGED=table is not None,
         PAGE=pool.page_size if table is not None else 0,
         WINDOW="none" if window == 0 else "ring" if ring else "full",
-        STORAGE=pool.storage,
+        STORAGE=storage,
         CONTEXT=max_past > 0,
         BM=config.block_m,
         BN=config.block_n,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from ..configs import ceil_div, pow2_above
-from ..pool import KVPool
+from ..pool import INT8_LARGEST, KVPool
 
 BLOCK_TOKENS = 16
 
@@ -14,13 +14,14 @@ def store(pool: KVPool, k: torch.Tensor, v: torch.Tensor, slots: torch.Tensor) -
     """Write ``k`` and ``v`` [tokens, kv_heads, head_dim] at ``slots`` [tokens] (int32 or int64).
 
     A negative slot skips its token; two tokens with one slot are the caller's error. int8 and int4
-    choose their scales here, fp8 uses those already in the pool.
+    choose their scales here, fp8 uses those already in the pool; int8 and fp8 saturate. NaN and,
+    but in fp8, infinity read back as NaN.
     """
     tokens, kv_heads, head_dim = k.shape
     if (kv_heads, head_dim) != (pool.kv_heads, pool.head_dim) or v.shape != k.shape:
         raise ValueError(f"k and v must be [tokens, {pool.kv_heads}, {pool.head_dim}]: {k.shape}")
-    if k.stride() != v.stride() or k.stride(-1) != 1:
-        raise ValueError("k and v must share their strides, the last one 1")
+    if k.stride(-1) != 1 or v.stride(-1) != 1:
+        raise ValueError("heads of k and v must be contiguous")
     if slots.shape != (tokens,) or not slots.is_contiguous():
         raise ValueError(f"slots must be a contiguous [{tokens}]")
     if tokens == 0:
@@ -39,11 +40,13 @@ def store(pool: KVPool, k: torch.Tensor, v: torch.Tensor, slots: torch.Tensor) -
         tokens,
         pool.page_size,
         *k.stride()[:2],
+        *v.stride()[:2],
         *codes[0].stride()[:3],
         *pool.side_strides[:4],
         D=head_dim,
         DP=pow2_above(codes[0].shape[-1]),
         STORAGE=pool.storage,
         BT=BLOCK_TOKENS,
+        LARGEST=INT8_LARGEST,
         num_warps=4,
     )

@@ -6,9 +6,22 @@ import triton.language as tl
 
 
 @triton.jit
-def _share(b_x, PARTS: tl.constexpr):
-    """A step of the scale as fp16, divided exactly: the plain division may be an ulp off."""
-    return tl.div_rn(b_x, tl.full(b_x.shape, PARTS, tl.float32)).to(tl.float16)
+def _share(b_x, PARTS: tl.constexpr, HALF: tl.constexpr):
+    """A step of the scale: b_x / PARTS in fp32, divided exactly, or the next fp16 above, so that
+    the largest code reaches what it stands for however small the scale."""
+    b_step = tl.div_rn(b_x, tl.full(b_x.shape, PARTS, tl.float32))
+    if HALF:
+        b_half = b_step.to(tl.float16)
+        b_bits = b_half.to(tl.int16, bitcast=True)
+        b_bits += (b_half.to(tl.float32) < b_step).to(tl.int16)
+        return b_bits.to(tl.float16, bitcast=True)
+    return b_step
+
+
+@triton.jit
+def _nan_of(b_x, m_x):
+    """NaN for rows [BT] that hold one (or infinity), which no maximum shows; else 0."""
+    return tl.sum(tl.where(m_x, b_x * 0.0, 0.0), 1)
 
 
 @triton.jit
@@ -34,9 +47,11 @@ def _e4m3(b_x):
 
 
 @triton.jit
-def _store_int8(X, CODE, p_scale, o_x, o_code, m_t, m_x):
+def _store_int8(X, CODE, p_scale, o_x, o_code, m_t, m_x, LARGEST: tl.constexpr):
     b_x = tl.load(X + o_x, mask=m_x, other=0.0).to(tl.float32)  # [BT, DP]
-    b_scale = _share(tl.max(tl.abs(b_x), 1), 127.0)  # [BT]
+    HALF: tl.constexpr = p_scale.dtype.element_ty == tl.float16
+    b_scale = _share(tl.minimum(tl.max(tl.abs(b_x), 1), LARGEST), 127.0, HALF)  # [BT]
+    b_scale = (b_scale.to(tl.float32) + _nan_of(b_x, m_x)).to(p_scale.dtype.element_ty)
     tl.store(p_scale, b_scale, mask=m_t)
     tl.store(CODE + o_code, _codes(b_x, b_scale, -127.0, 127.0).to(tl.int8), mask=m_x)
 
@@ -50,8 +65,8 @@ def _quarter(X, p_side, o_x, m_t, m_x):
     # Skipped tokens have no elements; their infinities must not meet in a subtraction.
     b_low = tl.where(m_t, b_low, 0.0)
     b_high = tl.where(m_t, b_high, 0.0)
-    b_zero = b_low.to(tl.float16)
-    b_scale = _share(b_high - b_low, 15.0)
+    b_zero = (b_low + _nan_of(b_x, m_x)).to(tl.float16)
+    b_scale = _share(b_high - b_low, 15.0, True)
     tl.store(p_side, b_scale, mask=m_t)
     tl.store(p_side + 1, b_zero, mask=m_t)
     return _codes(b_x - b_zero.to(tl.float32)[:, None], b_scale, 0.0, 15.0)
@@ -66,11 +81,12 @@ def _store_int4(X, WORD, p_side, o_x, o_word, m_t, m_x, QUARTER: tl.constexpr):
     tl.store(WORD + o_word, b_w.to(tl.int16), mask=m_x)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["tokens", "page_size"])
 def store_kernel(
     KNEW, VNEW, K, V, SIDE, SLOTS, tokens, page_size,
-    sn_t, sn_h, sc_p, sc_h, sc_t, ss_p, ss_h, ss_t, ss_kv,
+    sk_t, sk_h, sv_t, sv_h, sc_p, sc_h, sc_t, ss_p, ss_h, ss_t, ss_kv,
     D: tl.constexpr, DP: tl.constexpr, STORAGE: tl.constexpr, BT: tl.constexpr,
+    LARGEST: tl.constexpr,
 ):  # fmt: skip
     """Strides of the cache count its elements: int16 words for int4, else one code each."""
     i_t, i_h = tl.program_id(0), tl.program_id(1).to(tl.int64)
@@ -80,22 +96,24 @@ def store_kernel(
     i_page = i_slot // page_size
     o_in = i_slot % page_size
     o_d = tl.arange(0, DP)
-    o_x = (o_t.to(tl.int64) * sn_t + i_h * sn_h)[:, None] + o_d[None, :]  # [BT, DP]
+    o_t = o_t.to(tl.int64)
+    o_k = (o_t * sk_t + i_h * sk_h)[:, None] + o_d[None, :]  # [BT, DP]
+    o_v = (o_t * sv_t + i_h * sv_h)[:, None] + o_d[None, :]
     o_c = (i_page * sc_p + i_h * sc_h + o_in * sc_t)[:, None] + o_d[None, :]
     o_side = i_page * ss_p + i_h * ss_h + o_in * ss_t
     if STORAGE == "int4":
         QUARTER: tl.constexpr = D // 4  # DP covers a quarter here
         m_x = m_t[:, None] & (o_d < QUARTER)[None, :]
-        _store_int4(KNEW, K, SIDE + o_side, o_x, o_c, m_t, m_x, QUARTER)
-        _store_int4(VNEW, V, SIDE + o_side + ss_kv, o_x, o_c, m_t, m_x, QUARTER)
+        _store_int4(KNEW, K, SIDE + o_side, o_k, o_c, m_t, m_x, QUARTER)
+        _store_int4(VNEW, V, SIDE + o_side + ss_kv, o_v, o_c, m_t, m_x, QUARTER)
     else:
         m_x = m_t[:, None] & (o_d < D)[None, :]
         if STORAGE == "int8":
-            _store_int8(KNEW, K, SIDE + o_side, o_x, o_c, m_t, m_x)
-            _store_int8(VNEW, V, SIDE + o_side + ss_kv, o_x, o_c, m_t, m_x)
+            _store_int8(KNEW, K, SIDE + o_side, o_k, o_c, m_t, m_x, LARGEST)
+            _store_int8(VNEW, V, SIDE + o_side + ss_kv, o_v, o_c, m_t, m_x, LARGEST)
         else:
-            b_k = tl.load(KNEW + o_x, mask=m_x, other=0.0)
-            b_v = tl.load(VNEW + o_x, mask=m_x, other=0.0)
+            b_k = tl.load(KNEW + o_k, mask=m_x, other=0.0)
+            b_v = tl.load(VNEW + o_v, mask=m_x, other=0.0)
             if STORAGE == "fp8":
                 b_unit = tl.full([BT, DP], 1.0, tl.float32)
                 b_k = tl.div_rn(b_k.to(tl.float32), b_unit * tl.load(SIDE + i_h * ss_h))

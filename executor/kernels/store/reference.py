@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from ..pool import PARTS, KVPool
+from ..pool import INT8_LARGEST, PARTS, KVPool
 
 FP8_MAX, INT8_MAX, INT4_MAX = 448.0, 127.0, 15.0
 
@@ -18,20 +18,32 @@ def quantise_fp8(x: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
     return (x.float() / scale[:, None]).clamp(-FP8_MAX, FP8_MAX).to(torch.float8_e4m3fn)
 
 
-def quantise_int8(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Codes int8 [..., D] and scales fp16 [...]. Codes use the scale as it is stored."""
-    scale = (x.float().abs().amax(-1) / INT8_MAX).half()
+def half_above(x: torch.Tensor) -> torch.Tensor:
+    """The least fp16 not below each fp32 of at least 0; NaN for NaN and infinity."""
+    half = x.half()
+    up = (half.view(torch.int16) + (half.float() < x).short()).view(torch.float16)
+    return torch.where(torch.isfinite(x), up, torch.nan)
+
+
+def quantise_int8(
+    x: torch.Tensor, kind: torch.dtype = torch.float16
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Codes int8 [..., D] and scales [...] of that kind. Codes use the scale as it is stored."""
+    peak = x.float().abs().amax(-1)
+    step = torch.where(torch.isfinite(peak), peak.clamp(max=INT8_LARGEST) / INT8_MAX, torch.nan)
+    scale = half_above(step) if kind == torch.float16 else step
     code = torch.floor(_divide(x.float(), scale) + 0.5).clamp(-INT8_MAX, INT8_MAX)
-    return code.to(torch.int8), scale
+    return code.nan_to_num().to(torch.int8), scale
 
 
 def quantise_int4(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Bytes uint8 [..., D / 2] and (scale, zero) fp16 [..., 4, 2] of the quarters of each row."""
     parts = x.float().view(*x.shape[:-1], PARTS, x.shape[-1] // PARTS)
     low, high = parts.amin(-1), parts.amax(-1)
-    side = torch.stack([(high - low) / INT4_MAX, low], -1).half()
+    bad = torch.where(torch.isfinite(high - low), 0.0, torch.nan)
+    side = torch.stack([half_above((high - low) / INT4_MAX), (low + bad).half()], -1)
     code = torch.floor(_divide(parts - side[..., 1:].float(), side[..., 0]) + 0.5)
-    a, b, c, d = code.clamp(0, INT4_MAX).to(torch.uint8).unbind(-2)
+    a, b, c, d = code.clamp(0, INT4_MAX).nan_to_num().to(torch.uint8).unbind(-2)
     return torch.stack([a | (b << 4), c | (d << 4)], -1).flatten(-2), side
 
 
@@ -54,8 +66,11 @@ def store(pool: KVPool, k: torch.Tensor, v: torch.Tensor, slots: torch.Tensor) -
             code = quantise_fp8(new, pool.side[:, i]).view(torch.uint8)
             codes.view(torch.uint8)[page, :, offset] = code
         else:
-            quantise = quantise_int8 if pool.storage == "int8" else quantise_int4
-            codes[page, :, offset], pool.side[page, :, offset, i] = quantise(new)
+            if pool.storage == "int8":
+                code, side = quantise_int8(new, pool.side.dtype)
+            else:
+                code, side = quantise_int4(new)
+            codes[page, :, offset], pool.side[page, :, offset, i] = code, side
 
 
 def read_back(

@@ -8,6 +8,17 @@ from ..tile import load_rows, locate
 
 
 @triton.jit
+def _outwards(b_x, UP: tl.constexpr, DTYPE: tl.constexpr):
+    """The marks' nearest bf16 that is not inside: bounds must stay bounds."""
+    if DTYPE == tl.bfloat16:
+        b_bits = b_x.to(tl.int32, bitcast=True)
+        away = b_bits >= 0 if UP else b_bits < 0  # the side on which a larger magnitude is outside
+        b_bits = tl.where(away & ((b_bits & 0xFFFF) != 0), b_bits + 0x10000, b_bits)
+        b_x = (b_bits & -0x10000).to(tl.float32, bitcast=True)
+    return b_x.to(DTYPE)
+
+
+@triton.jit
 def landmark_kernel(
     K, SIDE, PAGES, FILL, MARKS, sc_p, sc_h, sc_t, ss_p, ss_h, ss_t, ss_part, sm_p, sm_h, sm_x,
     D: tl.constexpr, DP: tl.constexpr, STORAGE: tl.constexpr, BN: tl.constexpr,
@@ -31,8 +42,8 @@ def landmark_kernel(
         b_low = tl.minimum(b_low, tl.min(tl.where(m_n[:, None], b_k, float("inf")), 0))
         b_high = tl.maximum(b_high, tl.max(tl.where(m_n[:, None], b_k, float("-inf")), 0))
     p_mark = MARKS + i_page * sm_p + i_h * sm_h + o_d
-    tl.store(p_mark, b_low.to(MARKS.dtype.element_ty), mask=o_d < D)
-    tl.store(p_mark + sm_x, b_high.to(MARKS.dtype.element_ty), mask=o_d < D)
+    tl.store(p_mark, _outwards(b_low, False, MARKS.dtype.element_ty), mask=o_d < D)
+    tl.store(p_mark + sm_x, _outwards(b_high, True, MARKS.dtype.element_ty), mask=o_d < D)
 
 
 @triton.jit
