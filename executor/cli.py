@@ -251,8 +251,7 @@ def _setups(
     cost_table: "CostTable | None",
 ) -> "list[Setup]":
     """One setup a policy and storage; what can't hold a token or be executed fails here."""
-    from executor.cache.choice import table_for
-    from executor.device.assemble import host_device
+    from executor.device.assemble import host_device, refusal
     from sim.run.simulation import prepare
     from workloads.schema import Provenance, Trace
 
@@ -278,10 +277,8 @@ def _setups(
         for kv_dtype in kv_dtypes
     ]
     for setup in setups:
-        try:
-            table_for(setup.policy.manager(setup.pool), setup.policy)
-        except InputError as error:
-            raise InputError(f"--policy {setup.label}: {error}") from None
+        if why := refusal(setup):
+            raise InputError(f"--policy {setup.label}: {why}")
         setup.cost()
     return setups
 

@@ -16,7 +16,9 @@ from executor.cache.selected import Selected
 from executor.cache.table import Run, Table
 from executor.cache.tensors import move
 from executor.kernels import torch_ops
-from executor.kernels.pool import KVPool
+from executor.kernels.pool import PARTS, KVPool
+from executor.kernels.store.reference import read_back
+from executor.kernels.store.reference import store as quantised
 from executor.work import Work
 from sim.plan import Chunk
 
@@ -151,8 +153,6 @@ class TorchAttention:
 def store(pool: KVPool, k: torch.Tensor, v: torch.Tensor, slots: torch.Tensor) -> None:
     """Write k and v [tokens, kv_heads, head_dim] at slots int64 [tokens]."""
     if pool.storage != "native":
-        from executor.kernels.store.reference import store as quantised  # its package needs triton
-
         quantised(pool, k, v, slots)
         return
     if pool.pages == 1:
@@ -183,11 +183,30 @@ def dense(
     pool: KVPool, span: Span, keys: int, dtype: torch.dtype
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """K and V [kv_heads, keys, head_dim] in that type."""
-    k, v = codes(pool.k, span, keys), codes(pool.v, span, keys)
-    if pool.side is None:
+    k, v = (codes(data, span, keys) for data in pool.codes)
+    if not _scaled(pool):
+        return read(pool, k, v, None, dtype)
+    assert pool.side is not None
+    return read(pool, k, v, codes(pool.side.flatten(3), span, keys), dtype)
+
+
+def _scaled(pool: KVPool) -> bool:
+    """Whether each token has scales of its own."""
+    return pool.side is not None and pool.storage != "fp8"
+
+
+def read(
+    pool: KVPool, k: torch.Tensor, v: torch.Tensor, side: torch.Tensor | None, dtype: torch.dtype
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Values of codes [kv_heads, keys, width] and their scales [kv_heads, keys, parts]."""
+    if pool.storage == "native":
         return k, v
-    side = codes(pool.side.flatten(3), span, keys).to(dtype)
-    return k.to(dtype) * side[..., :1], v.to(dtype) * side[..., 1:]
+    if pool.storage == "fp8":
+        k, v = k.view(torch.float8_e4m3fn), v.view(torch.float8_e4m3fn)
+    elif pool.storage == "int4":
+        assert side is not None
+        side = side.unflatten(-1, (2, PARTS, 2))
+    return read_back(pool, k, side, 0).to(dtype), read_back(pool, v, side, 1).to(dtype)
 
 
 def gather(
@@ -195,11 +214,12 @@ def gather(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """K and V [kv_heads, slots, head_dim], copied."""
     pages, offsets = slots // pool.page_size, slots % pool.page_size
-    k, v = (data[pages, :, offsets].transpose(0, 1) for data in (pool.k, pool.v))
-    if pool.side is None:
-        return k, v
-    side = pool.side[pages, :, offsets].transpose(0, 1).to(dtype)
-    return k.to(dtype) * side[..., :1], v.to(dtype) * side[..., 1:]
+    k, v = (data[pages, :, offsets].transpose(0, 1) for data in pool.codes)
+    if not _scaled(pool):
+        return read(pool, k, v, None, dtype)
+    assert pool.side is not None
+    side = pool.side.flatten(3)[pages, :, offsets].transpose(0, 1)
+    return read(pool, k, v, side, dtype)
 
 
 def decode(
@@ -210,10 +230,14 @@ def decode(
     Of int8 only the codes are converted: the scales join scores and weights, D times fewer.
     """
     packed = q.view(pool.kv_heads, -1, pool.head_dim)  # [kv_heads, group, head_dim]
-    rooms = (None, None) if room is None else (room[0], room[1])
-    k, v = codes(pool.k, span, keys, rooms[0]), codes(pool.v, span, keys, rooms[1])
-    if pool.side is None:
+    if pool.storage != "int8":
+        if room is None:
+            k, v = dense(pool, span, keys, q.dtype)
+        else:
+            k, v = codes(pool.k, span, keys, room[0]), codes(pool.v, span, keys, room[1])
         return scaled_dot_product_attention(packed[None], k[None], v[None]).view(q.shape)
+    assert pool.side is not None
+    k, v = codes(pool.k, span, keys), codes(pool.v, span, keys)
     side = codes(pool.side, span, keys).to(q.dtype)
     scores = torch.bmm(packed, k.to(q.dtype).transpose(1, 2)) * pool.head_dim**-0.5
     weights = torch.softmax(scores * side[:, None, :, 0], -1) * side[:, None, :, 1]

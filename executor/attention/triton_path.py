@@ -30,8 +30,8 @@ class _Where(NamedTuple):
 class TritonAttention:
     """Stores the step's keys and values, and attends. `begin` once a step, `attend` a layer.
 
-    Chunks attend over what was there before them and over each other before anything is stored,
-    because a ring overwrites what they may still see.
+    Storing comes first, because a chunk's context may have been written by another one of the same
+    step (a shared prefix); only where a ring overwrites what chunks still see it comes after them.
     """
 
     def __init__(
@@ -71,12 +71,13 @@ class TritonAttention:
             self._decodes = self._where([request for request, _ in decodes])
 
     def attend(self, layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-        """Attend and store. q: [tokens, heads, head_dim]; k, v: [tokens, kv_heads, head_dim], rows
+        """Store and attend. q: [tokens, heads, head_dim]; k, v: [tokens, kv_heads, head_dim], rows
         in the order of the step's `Work`. Returns the shape of q."""
         pool, new = self._pools[layer], self._new
-        q, k, v = q.contiguous(), k.contiguous(), v.contiguous()
-        out = torch.empty_like(q)
+        out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
         window, sinks, ring = self._window, self._sinks, bool(self._window)
+        if not ring:
+            store(pool, k, v, self._slots)
         if new:
             prefill(
                 q[:new],
@@ -94,7 +95,8 @@ class TritonAttention:
                 ring=ring,
                 out=out[:new],
             )
-        store(pool, k, v, self._slots)
+        if ring:
+            store(pool, k, v, self._slots)
         if self._selection:
             self._selection.wrote(layer, pool)
             if new < len(q):

@@ -1,11 +1,12 @@
 """The KV tensors of all layers, sized by the same formula as the simulator's pool."""
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import torch
 
 from executor.cache.table import Move, Table
-from executor.kernels.pool import KVPool, Storage, allocate
+from executor.kernels.pool import PARTS, KVPool, Storage, allocate
 from executor.kernels.topk import allocate_landmarks
 from sim.model.geometry import Model
 from sim.policy.manager import Manager
@@ -15,30 +16,42 @@ DTYPES = {2: torch.bfloat16, 4: torch.float32}
 """Of weights and activations, by the bytes that the model's configuration gives an element."""
 
 
-def storage_of(model: Model, token_bytes: int) -> Storage:
+class Stored(NamedTuple):
+    """How keys and values are kept: the storage, and the type of int8's scales."""
+
+    storage: Storage
+    scale: torch.dtype = torch.float16
+
+
+def storage_of(model: Model, token_bytes: int) -> Stored:
     """The storage that takes exactly so many bytes a token, scales included.
 
     What the simulator counts decides, not a name. Raises InputError where nothing takes as many.
     """
     heads = sum(group.kv_heads * group.layers for group in model.groups)
     dim = model.groups[0].head_dim
-    sizes: dict[Storage, int] = {
-        "native": 2 * heads * dim * model.dtype_bytes,
-        "int8": 2 * heads * (dim + 2),
-        "int4": 2 * heads * (dim // 2 + 4 * 2 * 2),
-    }
-    for storage, size in sizes.items():
+    sizes = (
+        ("native", 2 * heads * dim * model.dtype_bytes, Stored("native")),
+        ("int8", 2 * heads * (dim + 4), Stored("int8", torch.float32)),
+        ("int8:scale=fp16", 2 * heads * (dim + 2), Stored("int8")),
+        ("fp8", 2 * heads * dim, Stored("fp8")),
+        (f"int4:group={dim // PARTS}", 2 * heads * (dim // 2 + 4 * PARTS), Stored("int4")),
+    )
+    for _, size, stored in sizes:
         if size == token_bytes:
-            return storage
-    known = ", ".join(f"{name} {size}" for name, size in sizes.items())
-    raise InputError(f"no storage takes {token_bytes} B a token of {model.name}, only {known}")
+            return stored
+    known = ", ".join(f"{name} ({size} B)" for name, size, _ in sizes)
+    raise InputError(
+        f"nothing the executor stores takes {token_bytes} B a token of {model.name}; "
+        f"expected one of {known}"
+    )
 
 
 class CacheTensors:
     """One pool a layer: `[pages, kv_heads, page_size, head_dim]`; contiguous is a single page."""
 
     def __init__(self, table: Table, model: Model, token_bytes: int, device: torch.device) -> None:
-        storage = storage_of(model, token_bytes)
+        storage, scale = storage_of(model, token_bytes)
         pages, page = table.units, table.unit_slots
         if not table.paged:
             pages, page = 1, pages * page
@@ -52,6 +65,7 @@ class CacheTensors:
                     group.head_dim,
                     storage=storage,
                     dtype=DTYPES[model.dtype_bytes],
+                    scale=scale,
                     device=device,
                 )
                 for _ in range(group.layers)
@@ -67,15 +81,22 @@ class CacheTensors:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all tensors, scales and landmarks included: what the allocator was asked for."""
-        return sum(pool.nbytes for pool in self.pools) + sum(marks.nbytes for marks in self.marks)
+        """Bytes of all tensors, landmarks and tokens' scales included.
+
+        fp8's scales are the model's, one a head, and no part of a cache.
+        """
+        fixed = sum(p.side.nbytes for p in self.pools if p.side is not None and p.storage == "fp8")
+        marks = sum(marks.nbytes for marks in self.marks)
+        return sum(pool.nbytes for pool in self.pools) + marks - fixed
 
 
 def fill(pool: KVPool) -> None:
     """Write numbers as a model would, so that no measurement reads NaN or denormals."""
     for codes in (pool.k, pool.v):
-        if codes.is_floating_point():
+        if pool.storage == "native":
             codes.normal_()
+        elif pool.storage == "fp8":
+            codes.view(torch.uint8).random_(0, 127)
         else:
             codes.random_(0, 127)
     if pool.side is not None:
@@ -87,7 +108,7 @@ def move(pools: Iterable[KVPool], moves: Iterable[Move]) -> None:
     for source, target, slots in moves:
         for pool in pools:
             for data in (pool.k, pool.v, pool.side):
-                if data is not None:
+                if data is not None and data.dim() > 2:  # fp8's scales belong to no slot
                     data[0, :, target : target + slots] = data[0, :, source : source + slots]
 
 

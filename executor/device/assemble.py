@@ -8,8 +8,8 @@ import torch
 from executor.attention.torch_path import TorchAttention
 from executor.cache.choice import table_for
 from executor.cache.table import Table
-from executor.cache.tensors import DTYPES, CacheTensors, predicted_bytes
-from executor.device.llama import Llama, random_weights
+from executor.cache.tensors import DTYPES, CacheTensors, predicted_bytes, storage_of
+from executor.device.llama import Llama, random_weights, weight_shapes
 from executor.device.machine import Machine
 from executor.device.torch_device import StepAttention, TorchDevice
 from executor.kernels.pool import KVPool
@@ -17,6 +17,7 @@ from sim.engine.scheduler import Scheduler
 from sim.hardware import Device
 from sim.model.geometry import Model
 from sim.run.simulation import Setup
+from workloads.errors import InputError
 
 
 class Assembled(NamedTuple):
@@ -55,7 +56,20 @@ class Executor:
         dtype = DTYPES[setup.model.dtype_bytes]
         attention = attention_for(self._machine, table, self.cache.pools, dtype, self.cache.marks)
         requests, clock = max(len(setup.trace), setup.limits.max_num_seqs), self._machine.clock
-        return TorchDevice(self._llama, table, attention, requests, clock)
+        prefix = setup.trace.prefix
+        return TorchDevice(self._llama, table, attention, requests, clock, prefix)
+
+
+def refusal(setup: Setup) -> str | None:
+    """Why the executor doesn't run this setup, in one line; None where it does."""
+    try:
+        manager = setup.policy.manager(setup.pool)
+        table_for(manager, setup.policy)
+        weight_shapes(setup.model)
+        storage_of(setup.model, manager.pool.token_bytes)
+    except InputError as error:
+        return str(error)
+    return None
 
 
 def attention_for(

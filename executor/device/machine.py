@@ -7,12 +7,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from typing import TYPE_CHECKING
 
 import torch
 
 from executor.device.torch_device import Clock
-from sim.cost.steps.table import Hardware
 from workloads.errors import InputError
+
+if TYPE_CHECKING:
+    from sim.cost.steps.table import Hardware
 
 COPIED_BYTES = {"cpu": 64 << 20, "cuda": 1 << 30}
 MATMUL_SIZE = {"cpu": 1024, "cuda": 8192}
@@ -63,8 +66,10 @@ def open_machine(kind: str, threads: int = 1) -> Machine:
     return Machine(torch.device("cpu"), threads, time.perf_counter_ns, "wall time")
 
 
-def measure_hardware(machine: Machine, dtype: torch.dtype) -> Hardware:
+def measure_hardware(machine: Machine, dtype: torch.dtype) -> "Hardware":
     """Copy bandwidth and matmul rate, each a median, by the machine's own clock."""
+    from sim.cost.steps.table import Hardware  # late: a clock must not need what reads files
+
     device, kind = machine.device, machine.kind
     source = torch.zeros(COPIED_BYTES[kind], dtype=torch.uint8, device=device)
     target = torch.zeros_like(source)

@@ -10,6 +10,7 @@ from executor.cache.table import Table
 from executor.device.llama import Attention, Llama
 from executor.work import Work
 from sim.plan import StepPlan
+from workloads.schema import Ints, PrefixBlocks
 
 AS_PER_NS = 10**9
 Clock = Callable[[], int]
@@ -27,8 +28,9 @@ class StepAttention(Attention, Protocol):
 class TorchDevice:
     """A model, its cache, and the attention between them, on one device.
 
-    What a request's prompt says comes from its number and position; what it generates is the
-    model's own greedy choice.
+    What a request's prompt says comes from position and from its number, or the name of the block
+    where the trace names them: equal prefixes are equal text. What it generates is the model's own
+    greedy choice.
     """
 
     def __init__(
@@ -38,10 +40,12 @@ class TorchDevice:
         attention: StepAttention,
         requests: int,
         clock: Clock,
+        prefix: PrefixBlocks | None = None,
     ) -> None:
         self.table = table
         self._llama = llama
         self._clock = clock
+        self._prefix = prefix
         self._device = llama.embedding.device
         self._attention = attention
         self._latest = torch.zeros(requests, dtype=torch.int64, device=self._device)
@@ -92,6 +96,18 @@ class TorchDevice:
             torch.cuda.synchronize()
         return self._clock()
 
+    def _seeds(self, request: int, span: Ints) -> Ints | int:
+        """What the tokens at these positions of a request's prompt are made from."""
+        prefix = self._prefix
+        if prefix is None or request >= len(prefix.offsets) - 1:
+            return request
+        names = prefix.ids[prefix.offsets[request] : prefix.offsets[request + 1]]
+        block = span // prefix.block_tokens
+        inside = block < len(names)
+        seeds = np.full(len(span), request, dtype=np.int64)
+        seeds[inside] = names[block[inside]]
+        return seeds
+
     def _inputs(self, work: Work) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
         """ids and positions [tokens]; rows sampled, and whose they are [samples]. All int64."""
         vocab = self._llama.model.vocab_size
@@ -103,7 +119,9 @@ class TorchDevice:
         for request, start, length, last in work.chunks:
             span = np.arange(start, start + length)
             positions[row : row + length] = span
-            ids[row : row + length] = (request * 7919 + span * 104_729 + 1) % vocab
+            ids[row : row + length] = (
+                self._seeds(request, span) * 7919 + span * 104_729 + 1
+            ) % vocab
             row += length
             if last:
                 sampled.append(row - 1)

@@ -252,9 +252,20 @@ def build_landmarks(
     side = None if pool.side is None or pool.storage == "fp8" else pool.side[pages.long()]
     keys = _values(pool, pool.codes[0][pages.long()], side, 0).float()
     unwritten = (torch.arange(pool.page_size) >= fill[:, None])[:, None, :, None]
-    marks[pages.long(), :, 0] = keys.masked_fill(unwritten, math.inf).amin(2).to(marks.dtype)
-    marks[pages.long(), :, 1] = keys.masked_fill(unwritten, -math.inf).amax(2).to(marks.dtype)
+    low = keys.masked_fill(unwritten, math.inf).amin(2)
+    high = keys.masked_fill(unwritten, -math.inf).amax(2)
+    marks[pages.long(), :, 0] = _outwards(low, False, marks.dtype)
+    marks[pages.long(), :, 1] = _outwards(high, True, marks.dtype)
     return marks
+
+
+def _outwards(x: torch.Tensor, up: bool, dtype: torch.dtype) -> torch.Tensor:
+    """The marks' nearest bf16 that is not inside: bounds must stay bounds."""
+    if dtype != torch.bfloat16:
+        return x.to(dtype)
+    bits = x.view(torch.int32)
+    away = (bits >= 0 if up else bits < 0) & (bits & 0xFFFF != 0)
+    return (torch.where(away, bits + 0x10000, bits) & -0x10000).view(torch.float32).to(dtype)
 
 
 def page_scores(

@@ -14,7 +14,6 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from heapq import heappop, heappush
-from importlib.metadata import version
 from math import sqrt
 from statistics import fmean, median
 from typing import NamedTuple
@@ -27,6 +26,7 @@ from executor.cache.table import Table
 from executor.device.assemble import Executor
 from executor.device.llama import Llama
 from executor.device.machine import Machine, measure_hardware
+from executor.device.require import version_of
 from executor.device.torch_device import TorchDevice
 from executor.work import Decode, Work
 from sim.cost.steps.table import CostTable, DecodeLine, Line, ModelKey, PrefillLine, Section
@@ -152,7 +152,7 @@ class Calibration:
             created_at=datetime.now(UTC).isoformat(timespec="seconds"),
             versions={
                 "python": platform.python_version(),
-                **{name: version(name) for name in ("kvtwin", "torch", "numpy")},
+                **{name: version_of(name) for name in ("kvtwin", "torch", "numpy")},
             },
             hardware=self._hardware,
             model=ModelKey(

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +69,14 @@ def _texts(values: tuple[str, ...]) -> pa.Array:
     return pa.StringArray.from_buffers(len(values), pa.py_buffer(ends), pa.py_buffer(text))
 
 
+def _version(package: str) -> str:
+    """Its version; a source tree that was never installed has none."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
+
+
 def describe_run(run: Run, command: str) -> dict[str, Any]:
     """What run.json holds: all that decided the outcome, and its metrics."""
     setup = run.setup
@@ -76,10 +84,10 @@ def describe_run(run: Run, command: str) -> dict[str, Any]:
     return {
         "schema_version": SCHEMA_VERSION,
         "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "kvtwin_version": version("kvtwin"),
+        "kvtwin_version": _version("kvtwin"),
         "versions": {
             "python": platform.python_version(),
-            **{name: version(name) for name in run.versions},
+            **{name: _version(name) for name in run.versions},
         },
         "kind": run.kind,
         "name": setup.label,

@@ -10,7 +10,8 @@ from ..tile import load_rows, locate
 @triton.jit
 def _outwards(b_x, UP: tl.constexpr, DTYPE: tl.constexpr):
     """The marks' nearest bf16 that is not inside: bounds must stay bounds."""
-    if DTYPE == tl.bfloat16:
+    BF16: tl.constexpr = DTYPE == tl.bfloat16  # noqa: SIM300
+    if BF16:
         b_bits = b_x.to(tl.int32, bitcast=True)
         away = b_bits >= 0 if UP else b_bits < 0  # the side on which a larger magnitude is outside
         b_bits = tl.where(away & ((b_bits & 0xFFFF) != 0), b_bits + 0x10000, b_bits)

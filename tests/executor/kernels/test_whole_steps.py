@@ -1,0 +1,154 @@
+"""Whole runs through the kernels, interpreted, against attention in torch: logits by logits.
+
+Both follow the same plans step by step, over pools that begin as NaN. What a GPU would do, but for
+its arithmetic: steps of one token, prefixes found in the step that computes them, rings that wrap
+inside a chunk, sequences that move and come again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from executor.attention.torch_path import TorchAttention
+from executor.attention.triton_path import TritonAttention
+from executor.cache.choice import table_for
+from executor.device.assemble import Executor, host_device, random_llama
+from executor.device.machine import open_machine
+from executor.device.torch_device import TorchDevice
+from executor.driver import free_run
+from executor.work import Work
+from sim.engine.loop import serve
+from sim.engine.record import Recorder
+from sim.engine.scheduler import Scheduler
+from sim.model.hf_config import model_from_config
+from sim.plan import StepPlan
+from sim.run.simulation import prepare
+from workloads.schema import PrefixBlocks, Provenance, Trace
+
+MODEL = model_from_config(
+    {
+        "model_type": "llama",
+        "hidden_size": 64,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 16,
+        "intermediate_size": 96,
+        "vocab_size": 101,
+        "max_position_embeddings": 160,
+        "dtype": "float32",
+    },
+    "tiny",
+    "test",
+)
+
+
+def trace(
+    prompts: list[int], outputs: list[int], gap: float = 2e-3, prefix: PrefixBlocks | None = None
+) -> Trace:
+    n = len(prompts)
+    arrivals = np.arange(n) * gap
+    return Trace(
+        "made up", arrivals, np.array(prompts), np.array(outputs), Provenance("test", 0), prefix
+    )
+
+
+MIXED = trace([37, 1, 20], [3, 4, 8])
+LONG = trace([70, 3], [3, 20], 0.0)
+TIGHT = trace([19, 14, 22], [14, 16, 12], 0.0)
+EQUAL = PrefixBlocks(8, np.arange(4) * 5, np.tile(np.arange(5), 3))
+SAME_STEP = trace([40] * 3, [2] * 3, 0.0, EQUAL)
+LATER = trace([40] * 3, [2] * 3, 0.1, EQUAL)
+TIGHT_BYTES = 2 * 2 * 16 * 4 * 64  # 64 tokens
+WIDE = {"max_num_batched_tokens": 128}
+
+RUNS: dict[str, tuple[str, Trace, dict[str, Any]]] = {
+    "paging": ("paging:block_size=8", MIXED, {}),
+    "page of one": ("paging:block_size=1", MIXED, {}),
+    "chunked": ("chunked:chunk_tokens=64", MIXED, {}),
+    "preallocation": ("preallocation", MIXED, {}),
+    "pow2": ("preallocation:reserve=pow2", MIXED, {}),
+    "buddy": ("preallocation:reserve=oracle,allocator=buddy", MIXED, {}),
+    "growing": ("growing:start=4", MIXED, {}),
+    "growing by steps": ("growing:start=16,step=8", LONG, {}),
+    "window": ("sliding_window:window=12,sinks=3", LONG, {}),
+    "window, chunk over it": ("sliding_window:window=12,sinks=3", LONG, WIDE),
+    "window of one": ("sliding_window:window=1,sinks=0", MIXED, {}),
+    "paged window": ("paging:block_size=8+sliding_window:window=21,sinks=3", LONG, {}),
+    "paged window, page of one": ("paging:block_size=1+sliding_window:window=9,sinks=2", MIXED, {}),
+    "preempted": ("paging:block_size=8", TIGHT, {"kv_cache_memory_bytes": TIGHT_BYTES}),
+    "prefix, later": ("paging:block_size=8+prefix", LATER, {}),
+    "prefix, same step": ("paging:block_size=8+prefix", SAME_STEP, WIDE),
+    "prefix, tight": ("paging:block_size=8+prefix", TIGHT, {"kv_cache_memory_bytes": TIGHT_BYTES}),
+    "top-k, all": ("paging:block_size=8+top_k:k=160,page=8", MIXED, {}),
+    "top-k, few": ("paging:block_size=8+top_k:k=16,page=8", MIXED, {}),
+    "int8": ("paging:block_size=8+int8", MIXED, {}),
+    "int8, fp16 scales": ("paging:block_size=8+int8:scale=fp16", MIXED, {}),
+    "int8 window": ("sliding_window:window=12,sinks=3+int8:scale=fp16", LONG, {}),
+    "fp8": ("paging:block_size=8+fp8", MIXED, {}),
+    "int4": ("paging:block_size=8+int4:group=4", MIXED, {}),
+}
+
+ROUNDED = {"int8": 0.05, "fp8": 0.4, "int4": 0.8}
+"""Logits are near 1. A chunk's own keys are read as given here, and as stored there."""
+
+
+class Twins:
+    """Two devices under one plan, and how far their logits are apart."""
+
+    def __init__(self, first: TorchDevice, second: TorchDevice) -> None:
+        self.devices, self.worst, self.single_tokens = (first, second), 0.0, 0
+
+    def run(self, plan: StepPlan, work: Work) -> int:
+        here, there = (device.step(work)[0] for device in self.devices)
+        # A tie between two tokens must not send them apart.
+        self.devices[1]._latest.copy_(self.devices[0]._latest)
+        self.single_tokens += work.tokens == 1
+        if here.numel():
+            error = float((here - there).abs().max())
+            self.worst = max(self.worst, error if error == error else float("inf"))
+        return 10**15
+
+
+def twins(policy: str, requests: Trace, options: dict[str, Any]) -> Twins:
+    machine = open_machine("cpu")
+    given = {"max_num_batched_tokens": 32, "kv_cache_memory_bytes": 2**20} | options
+    setup = prepare(
+        requests, model=MODEL, gpu=host_device(machine), policy=policy, max_num_seqs=4, **given
+    )
+    llama, manager = random_llama(MODEL, machine), setup.policy.manager(setup.pool)
+    devices = []
+    for triton in (False, True):
+        cache = Executor(setup, machine, llama).cache
+        for pool in cache.pools:
+            for tensor in (pool.k, pool.v, pool.side):
+                if tensor is not None and tensor.is_floating_point() and pool.storage != "fp8":
+                    tensor.fill_(float("nan"))
+        table = table_for(manager, setup.policy)
+        attention = (
+            TritonAttention(table, cache.pools, cache.marks)
+            if triton
+            else TorchAttention(table, cache.pools, torch.float32, cache.marks)
+        )
+        devices.append(
+            TorchDevice(llama, table, attention, len(requests), machine.clock, requests.prefix)
+        )
+    found = Twins(*devices)
+    scheduler = Scheduler(manager, setup.limits)
+    free_run(serve(requests, scheduler, Recorder(requests, 1.0)), scheduler, found)
+    return found
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="bits of a GPU differ; it has its own tests")
+@pytest.mark.parametrize("name", RUNS)
+def test_kernels_and_torch_agree(name: str) -> None:
+    policy, requests, options = RUNS[name]
+    found = twins(policy, requests, options)
+    rounded = [bound for storage, bound in ROUNDED.items() if f"+{storage}" in policy]
+    assert found.worst <= (rounded or [1e-3])[0]
+    if requests is MIXED or requests is LONG:
+        assert found.single_tokens > 0
