@@ -124,7 +124,8 @@ def validate(
         A preset or the path of a Hugging Face config.json. Weights are random.
     output
         Folder for run folders (simulated and measured), the plan logs that were replayed (JSON
-        lines, described in executor/plan_log.py), validation.json and report.html.
+        lines, described in executor/plan_log.py), times of the last replay's steps (CSV; host and
+        device apart), validation.json and report.html.
     policy
         A policy to validate; may be repeated. Default: preallocation, sliding_window, paging.
     device
@@ -161,6 +162,7 @@ def validate(
     from executor.device.machine import open_machine
     from executor.plan_log import write_log
     from executor.validation.validate import validate as compare
+    from executor.validation.validate import write_times
     from reports.build import write_report
     from reports.files import PLANS, REPORT, VALIDATION
     from reports.validation import print_rows
@@ -201,6 +203,7 @@ def validate(
             done.append(outcome)
             name = folder_name(outcome.predicted.setup.label)
             write_log(outcome.plans, staged / f"{name}{PLANS}")
+            write_times(outcome.times, staged / f"{name}-times.csv")
             for run in (outcome.predicted, outcome.measured):
                 folder = staged / f"{name}-{run.kind}"
                 folder.mkdir()

@@ -2,6 +2,9 @@
 
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sim.engine.scheduler import Scheduler
 from sim.plan import Chunk, StepPlan
 
@@ -19,6 +22,19 @@ class Work(NamedTuple):
     released: tuple[int, ...]  # requests whose memory is given back before the step
     chunks: tuple[Chunk, ...]
     decodes: tuple[Decode, ...]
+
+    @property
+    def decoding(self) -> tuple[list[int], NDArray[np.int64]]:
+        """The decodes' requests, and the lengths of their contexts."""
+        requests = [request for request, _ in self.decodes]
+        lengths = [length for _, length in self.decodes]
+        return requests, np.array(lengths, dtype=np.int64)
+
+    @property
+    def spans(self) -> list[tuple[int, int, int]]:
+        """(request, first position, the one behind the last) of all tokens, in order."""
+        spans = [(c.request, c.start, c.start + c.tokens) for c in self.chunks]
+        return spans + [(request, length - 1, length) for request, length in self.decodes]
 
     @property
     def tokens(self) -> int:

@@ -15,8 +15,7 @@ class PlainAttention:
 
     def begin(self, work: Work) -> None:
         """Remember whose rows follow."""
-        self._spans = [(c.request, c.start, c.tokens) for c in work.chunks]
-        self._spans += [(request, length - 1, 1) for request, length in work.decodes]
+        self._spans = [(request, start, stop - start) for request, start, stop in work.spans]
 
     def attend(self, layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         """softmax(q·k ÷ √d)·v. q: [tokens, heads, head_dim]; k, v: [tokens, kv_heads, head_dim]."""

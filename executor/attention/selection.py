@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from types import ModuleType
 
-import numpy as np
 import torch
 
 from executor.cache.selected import Selected
@@ -26,19 +25,15 @@ class Selection:
         page = self._table.unit_slots
         written: list[int] = []
         filled: list[int] = []
-        spans = [(c.request, c.start, c.start + c.tokens) for c in work.chunks]
-        spans += [(request, length - 1, length) for request, length in work.decodes]
-        for request, start, stop in spans:
+        for request, start, stop in work.spans:
             for i in range(start // page, -(-stop // page)):
-                written.append(self._table.owned[request][i])
+                written.append(int(self._table.owned[request][i]))
                 filled.append(min(page, stop - i * page))
         self._written, self._filled = self._sent(written), self._sent(filled)
-        owned = [self._table.kept(request, length) for request, length in work.decodes]
-        pages = np.zeros((len(owned), max(map(len, owned), default=0)), dtype=np.int32)
-        for row, own in zip(pages, owned, strict=True):
-            row[: len(own)] = own
+        requests, lengths = work.decoding
+        pages = self._table.owned.matrix(self._table.owned.rows(requests))
         self._pages = torch.from_numpy(pages).to(self._device)
-        self._lengths = self._sent([length for _, length in work.decodes])
+        self._lengths = self._sent(lengths.tolist())
 
     def wrote(self, layer: int, pool: KVPool) -> None:
         """The step's keys are in the pool: bring landmarks up to date."""

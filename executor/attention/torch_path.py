@@ -66,9 +66,8 @@ class TorchAttention:
         move(self._pools, table.moves)
         if self._selection:
             self._selection.begin(work)
-        spans = [(c.request, c.start, c.start + c.tokens) for c in work.chunks]
-        spans += [(request, length - 1, length) for request, length in work.decodes]
-        slots = np.concatenate([table.slots(*span) for span in spans])
+        requests, lengths = work.decoding
+        slots = table.step_slots(work, table.owned.rows(requests), lengths)
         self._tokens = torch.from_numpy(np.flatnonzero(slots >= 0)).to(self._device)
         self._slots = torch.from_numpy(slots[slots >= 0]).to(self._device)
         self._prefills = [self._prefill(chunk) for chunk in work.chunks]
@@ -110,7 +109,7 @@ class TorchAttention:
         if isinstance(kept, Run):
             return _Read(kept, kept.stop - kept.start)
         heads = self._pools[0].kv_heads
-        rows = np.arange(heads)[:, None] + np.array(kept, dtype=np.int64)[None, :] * heads
+        rows = np.arange(heads)[:, None] + kept.astype(np.int64)[None, :] * heads
         keys = self._table.kept_tokens(length)
         return _Read(torch.from_numpy(rows.ravel()).to(self._device), keys)
 
@@ -205,7 +204,7 @@ def read(
         k, v = k.view(torch.float8_e4m3fn), v.view(torch.float8_e4m3fn)
     elif pool.storage == "int4":
         assert side is not None
-        side = side.unflatten(-1, (2, PARTS, 2))
+        side = side.view(*side.shape[:-1], 2, PARTS, 2)
     return read_back(pool, k, side, 0).to(dtype), read_back(pool, v, side, 1).to(dtype)
 
 

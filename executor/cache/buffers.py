@@ -32,7 +32,8 @@ class Buffers(Contiguous):
     def follow(self, work: Work) -> None:
         self.moves, self._left_slots = [], 0
         for request in work.released:
-            del self._held[request], self.owned[request]
+            del self._held[request]
+            self.owned.pop(request)
         lengths = dict(work.decodes)
         lengths |= {chunk.request: chunk.start + chunk.tokens for chunk in work.chunks}
         for request, length in lengths.items():
@@ -42,8 +43,11 @@ class Buffers(Contiguous):
             if before != buffer:
                 self.moves.append(Move(before.address, buffer.address, before.slots))
                 self._left_slots += before.slots
-            self._held[request] = buffer
-            self.owned[request] = [buffer.address]
+            if self._held.get(request) != buffer:
+                if request in self.owned:
+                    self.owned.pop(request)
+                self.owned.append(request, [buffer.address])
+                self._held[request] = buffer
 
     def check(self, manager: Manager) -> None:
         super().check(manager)

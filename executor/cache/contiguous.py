@@ -1,5 +1,8 @@
 """Contiguous preallocation: one slab a request, all slabs one pool of a single page."""
 
+import numpy as np
+
+from executor.cache.seats import Rows
 from executor.cache.table import Run, Slots, Table
 
 
@@ -13,11 +16,16 @@ class Contiguous(Table):
 
     def start(self, request: int) -> int:
         """First slot of the request."""
-        return self.owned[request][0] * self.unit_slots
+        return int(self.starts(self.owned.rows([request]))[0])
+
+    def starts(self, rows: Rows) -> Slots:
+        """First slots of those rows of `owned`. Shape: (rows,)."""
+        first: Slots = self.owned.units[rows, 0].astype(np.int64)
+        return first * self.unit_slots
 
     def kept(self, request: int, length: int) -> Run:
         start = self.start(request)
         return Run(start, start + self.kept_tokens(length))
 
-    def _at(self, request: int, places: Slots) -> Slots:
-        return places + self.start(request)
+    def _at(self, rows: Rows, places: Slots) -> Slots:
+        return places + self.starts(rows)

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from executor.cache.seats import Rows, Units
 from executor.cache.table import Slots, Table
 
 
@@ -13,9 +14,9 @@ class Paged(Table):
     def units_for(self, tokens: int) -> int:
         return -(-self.kept_tokens(tokens) // self.unit_slots)
 
-    def kept(self, request: int, length: int) -> list[int]:
+    def kept(self, request: int, length: int) -> Units:
         return self.owned[request][: self.units_for(length)]
 
-    def _at(self, request: int, places: Slots) -> Slots:
-        pages = np.array(self.owned[request], dtype=np.int64)
-        return pages[places // self.unit_slots] * self.unit_slots + places % self.unit_slots
+    def _at(self, rows: Rows, places: Slots) -> Slots:
+        pages = self.owned.units[rows, places // self.unit_slots].astype(np.int64)
+        return pages * self.unit_slots + places % self.unit_slots

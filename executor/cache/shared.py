@@ -51,10 +51,10 @@ class Shared(Paged):
         hold = self._cache.pin(names, self._cache.match(names, found // self.unit_slots))
         assert hold.inside * self.unit_slots == found, "the manager found other blocks"
         self._holds[request] = hold
-        self.owned[request] = [page for piece in hold.pieces for page in piece.pages]
+        self.owned.append(request, [page for piece in hold.pieces for page in piece.pages])
 
     def _hold(self, request: int, tokens: int) -> None:
-        short = self.units_for(tokens) - len(self.owned[request]) - len(self._free)
+        short = self.units_for(tokens) - self.owned.count(request) - len(self._free)
         if short > 0:
             self._free.extend(self._cache.evict(short))
         super()._hold(request, tokens)
@@ -62,10 +62,10 @@ class Shared(Paged):
 
     def _attach(self, request: int) -> None:
         """Blocks of the request that were named just now are its pages."""
-        start = 0
+        start, owned = 0, self.owned[request]
         for piece in self._holds[request].pieces:
             blocks = piece.end - piece.start
-            piece.pages += self.owned[request][start + len(piece.pages) : start + blocks]
+            piece.pages += owned[start + len(piece.pages) : start + blocks].tolist()
             start += blocks
 
     def _release(self, request: int) -> None:
@@ -77,7 +77,7 @@ class Shared(Paged):
         self._cache.unpin(hold)
 
     def _check_ids(self) -> None:
-        used = {page for pages in self.owned.values() for page in pages}
+        used = {page for pages in self.owned.lists().values() for page in pages}
         used |= self._cache.pages()
         assert sorted([*used, *self._free]) == list(range(self.units))
         self._cache.check_integrity()

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from executor.cache.ring import Ring
+from executor.cache.seats import Rows, Seats, Units
 from executor.work import Work
 from sim.policy.manager import Manager
 
@@ -49,31 +50,45 @@ class Table(ABC):
         self.landmark_bytes = 0  # of each unit, beside its slots
         self.moves: list[Move] = []  # that the step under way begins with
         self._free = list(range(units - 1, -1, -1))
-        self.owned: dict[int, list[int]] = {}
+        self.owned = Seats()
 
     @abstractmethod
     def units_for(self, tokens: int) -> int:
         """Units that a sequence of so many tokens owns."""
 
     @abstractmethod
-    def kept(self, request: int, length: int) -> "Run | list[int]":
+    def kept(self, request: int, length: int) -> Run | Units:
         """Where the keys of a context of that length are: slots in a row, or pages in order."""
 
     @abstractmethod
-    def _at(self, request: int, places: Slots) -> Slots:
-        """Slots of the places among the request's own. Shape: that of places."""
+    def _at(self, rows: Rows, places: Slots) -> Slots:
+        """Slots of places among the units of those rows of `owned`. Shape: that of places, with
+        which rows must broadcast."""
 
     def slots(self, request: int, start: int, stop: int) -> Slots:
         """Slots of positions start..stop-1; -1 for those that later ones of the span overwrite.
 
         Shape: (stop - start,).
         """
-        positions = np.arange(start, stop, dtype=np.int64)
+        positions, rows = np.arange(start, stop, dtype=np.int64), self.owned.rows([request])
         if self.ring is None:
-            return self._at(request, positions)
-        slots = self._at(request, self.ring.places(positions))
+            return self._at(rows, positions)
+        slots = self._at(rows, self.ring.places(positions))
         slots[self.ring.lost(positions, stop)] = -1
         return slots
+
+    def last_slots(self, rows: Rows, lengths: Slots) -> Slots:
+        """Slots of the last tokens of contexts of those lengths. Shape: that of both."""
+        positions = lengths - 1
+        return self._at(rows, self.ring.places(positions) if self.ring else positions)
+
+    def step_slots(self, work: Work, rows: Rows, lengths: Slots) -> Slots:
+        """Slots of all tokens of a step, in the order of its `Work`; -1 as in `slots`.
+
+        rows, lengths: of its decodes.
+        """
+        chunks = [self.slots(c.request, c.start, c.start + c.tokens) for c in work.chunks]
+        return np.concatenate([*chunks, self.last_slots(rows, lengths)])
 
     def kept_tokens(self, length: int) -> int:
         """Tokens that a context of that length keeps."""
@@ -82,7 +97,8 @@ class Table(ABC):
     def kept_slots(self, request: int, length: int) -> Slots:
         """Slots of a wrapped context's keys, by position. Shape: (kept,)."""
         assert self.ring is not None
-        return self._at(request, self.ring.places(self.ring.kept_positions(length)))
+        rows = self.owned.rows([request])
+        return self._at(rows, self.ring.places(self.ring.kept_positions(length)))
 
     def synthetic(self) -> "Table":
         """An empty table over as many slots, for sequences that no manager has admitted."""
@@ -103,9 +119,9 @@ class Table(ABC):
             self._hold(chunk.request, chunk.start + chunk.tokens)
 
     def _hold(self, request: int, tokens: int) -> None:
-        owned = self.owned.setdefault(request, [])
-        for _ in range(self.units_for(tokens) - len(owned)):
-            owned.append(self._free.pop())
+        missing = self.units_for(tokens) - self.owned.count(request)
+        if missing > 0:
+            self.owned.append(request, [self._free.pop() for _ in range(missing)])
 
     def check(self, manager: Manager) -> None:
         """Raise AssertionError where the ids handed out differ from what the manager counts."""
@@ -116,5 +132,5 @@ class Table(ABC):
         self._check_ids()
 
     def _check_ids(self) -> None:
-        taken = [unit for units in self.owned.values() for unit in units]
+        taken = [unit for units in self.owned.lists().values() for unit in units]
         assert sorted([*taken, *self._free]) == list(range(self.units))

@@ -85,9 +85,13 @@ class CacheTensors:
 
         fp8's scales are the model's, one a head, and no part of a cache.
         """
-        fixed = sum(p.side.nbytes for p in self.pools if p.side is not None and p.storage == "fp8")
         marks = sum(marks.nbytes for marks in self.marks)
-        return sum(pool.nbytes for pool in self.pools) + marks - fixed
+        return sum(pool.nbytes for pool in self.pools) + marks - self.fixed_bytes
+
+    @property
+    def fixed_bytes(self) -> int:
+        """Of fp8's scales."""
+        return sum(p.side.nbytes for p in self.pools if p.side is not None and p.storage == "fp8")
 
 
 def fill(pool: KVPool) -> None:

@@ -35,12 +35,19 @@ class Executor:
         manager = setup.policy.manager(setup.pool)
         table = table_for(manager, setup.policy)
         token_bytes = manager.pool.token_bytes
+        before = machine.requested_bytes()
         self.cache = CacheTensors(table, setup.model, token_bytes, machine.device)
+        self.allocated_bytes = self.cache.nbytes
+        if before is not None:  # what the allocator says it was asked for, not what we counted
+            after = machine.requested_bytes() or 0
+            self.allocated_bytes = after - before - self.cache.fixed_bytes
         self.predicted_bytes = predicted_bytes(manager)
         self.cache.fill()
+        self._replaying: TorchDevice | None = None  # its graphs serve every run, one at a time
 
     def fresh(self) -> Assembled:
-        """A scheduler with nothing in it, and a device whose table follows it."""
+        """A scheduler with nothing in it, and a device whose table follows it. Only the device that
+        was handed out last is good."""
         setup = self.setup
         manager = setup.policy.manager(setup.pool)
         device = self._device(table_for(manager, setup.policy))
@@ -53,11 +60,22 @@ class Executor:
 
     def _device(self, table: Table) -> TorchDevice:
         setup = self.setup
+        if self._replaying:
+            self._replaying.restart(table)
+            return self._replaying
         dtype = DTYPES[setup.model.dtype_bytes]
         attention = attention_for(self._machine, table, self.cache.pools, dtype, self.cache.marks)
         requests, clock = max(len(setup.trace), setup.limits.max_num_seqs), self._machine.clock
         prefix = setup.trace.prefix
-        return TorchDevice(self._llama, table, attention, requests, clock, prefix)
+        device = TorchDevice(
+            self._llama, table, attention, requests, clock, prefix, self._machine.waits
+        )
+        if capture := self._machine.capture:
+            limits = setup.limits
+            device.capture_decodes(capture, limits.max_num_seqs, limits.max_model_len)
+        if device.replays:
+            self._replaying = device
+        return device
 
 
 def refusal(setup: Setup) -> str | None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from executor.device.graphs import Capture, Replay
 from executor.device.torch_device import Clock
 from workloads.errors import InputError
 
@@ -29,6 +30,22 @@ class Machine:
     threads: int
     clock: Clock
     clock_name: str
+
+    @property
+    def waits(self) -> Callable[[], object] | None:
+        """Blocks until the device is done; None where calls return when they are."""
+        return torch.cuda.synchronize if self.device.type == "cuda" else None
+
+    def requested_bytes(self) -> int | None:
+        """Bytes of all tensors by the GPU's allocator; None where nobody counts."""
+        if self.device.type != "cuda":
+            return None
+        return int(torch.cuda.memory_stats()["requested_bytes.all.current"])
+
+    @property
+    def capture(self) -> Capture | None:
+        """How this machine records launches for replaying; None where there is nothing to save."""
+        return captured if self.device.type == "cuda" else None
 
     @property
     def kind(self) -> str:
@@ -64,6 +81,15 @@ def open_machine(kind: str, threads: int = 1) -> Machine:
     if threads == 1:
         return Machine(torch.device("cpu"), 1, time.thread_time_ns, "CPU time of the one thread")
     return Machine(torch.device("cpu"), threads, time.perf_counter_ns, "wall time")
+
+
+def captured(call: Callable[[], torch.Tensor]) -> tuple[Replay, torch.Tensor]:
+    """The call as a CUDA graph. It must have run before: what compiles can't be captured."""
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        result = call()
+    return graph.replay, result
 
 
 def measure_hardware(machine: Machine, dtype: torch.dtype) -> "Hardware":

@@ -1,12 +1,13 @@
 """A step on real tensors: the cache follows the plan, the model runs, a clock says how long."""
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
 
 from executor.cache.table import Table
+from executor.device.graphs import Capture, DecodeGraphs, Replayable
 from executor.device.llama import Attention, Llama
 from executor.work import Work
 from sim.plan import StepPlan
@@ -15,6 +16,18 @@ from workloads.schema import Ints, PrefixBlocks
 AS_PER_NS = 10**9
 Clock = Callable[[], int]
 """Nanoseconds from some instant."""
+
+
+class Step(NamedTuple):
+    """What a step gave, and attoseconds: all that it took, and the host's part of them.
+
+    The host's part ends when the model's pass begins; on a GPU, whose work the host does not wait
+    for, when everything is launched. The rest is the device's alone.
+    """
+
+    logits: torch.Tensor  # [samples, vocab]: of chunks that end, then of decodes
+    took_as: int
+    host_as: int
 
 
 class StepAttention(Attention, Protocol):
@@ -41,31 +54,64 @@ class TorchDevice:
         requests: int,
         clock: Clock,
         prefix: PrefixBlocks | None = None,
+        waits: Callable[[], object] | None = None,
     ) -> None:
+        """waits: blocks until the device has done all that it was told; None where calls do."""
         self.table = table
         self._llama = llama
         self._clock = clock
         self._prefix = prefix
         self._device = llama.embedding.device
         self._attention = attention
-        self._latest = torch.zeros(requests, dtype=torch.int64, device=self._device)
-
-    def run(self, plan: StepPlan, work: Work) -> int:
-        return self.step(work)[1]
+        # One more: padding of a batch has a place, too.
+        self._latest = torch.zeros(requests + 1, dtype=torch.int64, device=self._device)
+        self._waits = waits
+        self._graphs: DecodeGraphs | None = None
+        self.last: Step | None = None
 
     @torch.inference_mode()
-    def step(self, work: Work) -> tuple[torch.Tensor, int]:
-        """Logits [samples, vocab] (of chunks that end, then of decodes), and attoseconds taken.
+    def capture_decodes(self, capture: Capture, most: int, longest: int) -> None:
+        """From now on replay steps that only decode, of up to `most` contexts of `longest`, where
+        attention launches the same for each of them."""
+        attention = self._attention
+        if isinstance(attention, Replayable) and attention.replayable:
+            given = self._llama, attention, self._latest, capture, most, longest
+            self._graphs = DecodeGraphs(*given)
 
-        The time holds all a step needs: following the plan, addresses, the model, sampling.
-        """
+    def restart(self, table: Table) -> None:
+        """Forget all requests: what was captured serves another run, over an equal table."""
+        assert isinstance(self._attention, Replayable)
+        self.table = self._attention.table = table
+        self._latest.zero_()
+
+    @property
+    def replays(self) -> bool:
+        """Whether steps that only decode are replayed."""
+        return self._graphs is not None
+
+    def run(self, plan: StepPlan, work: Work) -> int:
+        return self.step(work).took_as
+
+    @torch.inference_mode()
+    def step(self, work: Work) -> Step:
+        """All a step needs: following the plan, addresses, the model, sampling. Timed, and kept as
+        `last`."""
         start = self._now()
         self.table.follow(work)
-        self._attention.begin(work)
-        ids, positions, sampled, samplers = self._inputs(work)
-        logits = self._llama.forward(ids, positions, sampled, self._attention)
-        self._latest[samplers] = logits.argmax(-1)
-        return logits, (self._now() - start) * AS_PER_NS
+        if self._graphs and not work.chunks:
+            graph = self._graphs.begin(work)
+            begun = self._clock()
+            graph.replay()
+            logits = graph.logits[: len(work.decodes)]
+        else:
+            self._attention.begin(work)
+            ids, positions, sampled, samplers = self._inputs(work)
+            begun = self._clock()
+            logits = self._llama.forward(ids, positions, sampled, self._attention)
+            self._latest[samplers] = logits.argmax(-1)
+        host = (self._clock() if self._waits else begun) - start
+        self.last = Step(logits, (self._now() - start) * AS_PER_NS, host * AS_PER_NS)
+        return self.last
 
     @torch.inference_mode()
     def prepared(self, work: Work) -> Callable[[], object]:
@@ -92,8 +138,8 @@ class TorchDevice:
         return replay
 
     def _now(self) -> int:
-        if self._device.type == "cuda":
-            torch.cuda.synchronize()
+        if self._waits:
+            self._waits()
         return self._clock()
 
     def _seeds(self, request: int, span: Ints) -> Ints | int:

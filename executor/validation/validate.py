@@ -9,6 +9,7 @@ round's own signed error. Costs given in a file predict all rounds alike, and no
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 from executor.device.assemble import Assembled, Executor
@@ -20,6 +21,7 @@ from executor.driver import free_run, lockstep
 from executor.plan_log import Logged, expand, logged
 from executor.validation.calibrate import Calibration
 from executor.validation.judge import LOCKSTEP_PERCENT, Judged, judge, judge_free_runs
+from executor.validation.warm import warm
 from executor.work import Work
 from sim.cost.base import StepCost
 from sim.cost.steps.table import CostTable
@@ -38,6 +40,17 @@ MEASURED_WITH = ("numpy", "torch", "pyarrow")
 HELD = ("live", "reserved", "internal", "metadata")
 
 
+class StepTime(NamedTuple):
+    """What a measured step took. The host's part ends when the model's pass begins, on a GPU when
+    all is launched; the device's is the rest, in which the host waits."""
+
+    kind: str
+    tokens: int
+    total_us: float
+    host_us: float
+    device_us: float
+
+
 @dataclass(frozen=True)
 class Validation:
     """One policy's outcome. The two runs are those of the round of median measured throughput."""
@@ -46,6 +59,7 @@ class Validation:
     measured: Run
     rows: tuple[Judged, ...]
     plans: tuple[Logged, ...]  # the log that all replays followed
+    times: tuple[StepTime, ...]  # of the last replay's steps
 
     @property
     def passed(self) -> bool:
@@ -107,9 +121,11 @@ class CheckedDevice:
     def __init__(self, device: TorchDevice, manager: Manager) -> None:
         self._device, self._manager = device, manager
         self.held_bytes: list[int] = []
+        self.host_as: list[int] = []
 
     def run(self, plan: StepPlan, work: Work) -> int:
-        took = self._device.run(plan, work)
+        took, host = self._device.step(work)[1:]
+        self.host_as.append(host)
         table = self._device.table
         table.check(self._manager)
         self.held_bytes.append(table.held_bytes(self._manager.pool.token_bytes))
@@ -126,17 +142,19 @@ def validate(setup: Setup, machine: Machine, llama: Llama, repeats: int) -> Vali
         raise InputError(f"--engine {setup.engine.name}: plans a step ahead; the executor doesn't")
     executor = Executor(setup, machine, llama)
     costs = Costs(setup, machine, llama)
+    warm(executor)
     if setup.ledger.kv.name != "auto":
         setup = replace(setup, label=f"{setup.label} {setup.ledger.kv.name}")
     foreseen, log = predict(costed(setup, costs.table()))
     steps = list(expand(log))
     checked = in_lockstep(setup, executor.fresh(), steps, costs)  # which also warms up every shape
     costs.table()
-    pairs = []
+    pairs, replays = [], []
     for _ in range(repeats):
         free = in_free_run(setup, executor.fresh(), costs)
         known = costed(setup, costs.table())
         replay = in_lockstep(setup, executor.fresh(), steps, costs)
+        replays.append(replay)
         prices = costed(setup, costs.table()).cost()
         pairs.append(
             Pair(
@@ -149,11 +167,13 @@ def validate(setup: Setup, machine: Machine, llama: Llama, repeats: int) -> Vali
     rows = [
         *memory_rows(setup.label, executor, foreseen, checked.held_bytes),
         *lockstep_rows(setup.label, steps, pairs),
+        host_row(setup.label, [replay.host_as for replay in replays]),
         *judge_free_runs(setup.label, [(pair.predicted, pair.measured) for pair in pairs]),
     ]
     pairs.sort(key=lambda pair: pair.measured["output_throughput"] or 0.0)
     shown = pairs[len(pairs) // 2]
-    return Validation(shown.predicted, shown.measured, tuple(rows), tuple(log))
+    times = step_times(steps, replays[-1])
+    return Validation(shown.predicted, shown.measured, tuple(rows), tuple(log), times)
 
 
 def costed(setup: Setup, table: CostTable) -> Setup:
@@ -173,6 +193,7 @@ class Replay(NamedTuple):
     """What a lockstep replay measured of each step of its log."""
 
     times_as: list[int]
+    host_as: list[int]  # the host's part of each
     held_bytes: list[int]  # that sequences owned after it
 
 
@@ -183,7 +204,23 @@ def in_lockstep(
     effects, scheduler, _ = start(setup, assembled.scheduler)
     device = CheckedDevice(assembled.device, scheduler.manager)
     times = lockstep(effects, scheduler, PausedDevice(device, costs), iter(steps))
-    return Replay(times, device.held_bytes)
+    return Replay(times, device.host_as, device.held_bytes)
+
+
+def step_times(steps: Sequence[Logged], replay: Replay) -> tuple[StepTime, ...]:
+    """A replay's steps, one by one."""
+    found = []
+    for step, took, host in zip(steps, replay.times_as, replay.host_as, strict=True):
+        tokens = step.plan.prefill_tokens + step.plan.decodes
+        parts = [round(part / 1e12, 3) for part in (took, host, took - host)]
+        found.append(StepTime(kind_of(step.plan), tokens, *parts))
+    return tuple(found)
+
+
+def host_row(policy: str, rounds: Sequence[Sequence[int]]) -> Judged:
+    """The host's part of all steps: shown, predicted by nothing."""
+    sums = [(None, sum(host) / AS_PER_S) for host in rounds]
+    return judge(policy, "lockstep_host_s", "lockstep: the host's part", "s", sums, None)
 
 
 def in_free_run(setup: Setup, assembled: Assembled, costs: Costs) -> Recorder:
@@ -197,7 +234,7 @@ def memory_rows(
     policy: str, executor: Executor, predicted: Run, held: Sequence[int]
 ) -> Iterator[Judged]:
     """Bytes are exact or wrong. `held`: bytes that sequences owned after each single step."""
-    allocated = (float(executor.predicted_bytes), float(executor.cache.nbytes))
+    allocated = (float(executor.predicted_bytes), float(executor.allocated_bytes))
     yield judge(policy, "kv_allocated_bytes", "KV tensors", "bytes", [allocated], 0.0)
     events = predicted.log.steps
     counted = sum((events[f"{use}_bytes"] for use in HELD), start=0 * events["steps"])
@@ -244,3 +281,9 @@ def finished(
     log = recorder.log()
     run = Run(setup, log, cost, compute_metrics(log, setup.pool.capacity_bytes), kind)
     return run if kind == "simulated" else replace(run, versions=MEASURED_WITH)
+
+
+def write_times(times: Sequence[StepTime], file: Path) -> None:
+    """CSV, a row a step, times in microseconds."""
+    rows = [",".join(StepTime._fields), *(",".join(map(str, step)) for step in times)]
+    file.write_text("\n".join(rows) + "\n", encoding="utf-8")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import gpu
+from benchmarks.gpu import program as gpu
 from sim.cost.steps.table import read_table
 
 CONFIG = {

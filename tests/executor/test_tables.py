@@ -9,9 +9,9 @@ def test_pages_are_reused_last_in_first_out() -> None:
     """Pages of 4: two requests take 0-2 and 3-4; who comes after the first gets 0 before 1."""
     table = Paged(8, 4)
     table.follow(Work((), (Chunk(0, 0, 9, True), Chunk(1, 0, 5, True)), ()))
-    assert table.owned == {0: [0, 1, 2], 1: [3, 4]}
+    assert table.owned.lists() == {0: [0, 1, 2], 1: [3, 4]}
     table.follow(Work((0,), (Chunk(2, 0, 5, True),), (Decode(1, 6),)))
-    assert table.owned == {1: [3, 4], 2: [0, 1]}
+    assert table.owned.lists() == {1: [3, 4], 2: [0, 1]}
     table.follow(Work((1, 2), (Chunk(3, 0, 12, True),), ()))
     # freed last: 0 and 1 of the request named last, then 3 of the other
-    assert table.owned == {3: [0, 1, 3]}
+    assert table.owned.lists() == {3: [0, 1, 3]}

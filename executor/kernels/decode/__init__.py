@@ -65,11 +65,9 @@ def decode(
     from .kernel import combine_kernel, decode_kernel
     from .packed import decode_packed_kernel
 
-    config = config or decode_config(device_arch(q.device), pool.storage, head_dim, q.dtype)
+    config = config or config_of(pool, q.dtype)
     if splits is None:
-        keys = min(max_length, window + sinks) if window else max_length
-        slots = multiprocessors(q.device) * config.resident
-        splits = pick_splits(batch * pool.kv_heads, slots, ceil_div(keys, config.block_n))
+        splits = splits_for(pool, batch, max_length, window + sinks, config)
     if splits > MOST_SPLITS:
         raise ValueError(f"{splits} splits: expected at most {MOST_SPLITS}")
     o_part, lse_part = out, lse
@@ -179,3 +177,23 @@ def decode(
             num_warps=4,
         )
     return out, lse
+
+
+def config_of(pool: KVPool, dtype: torch.dtype) -> Config:
+    """The shipped tile sizes for queries of that type over the pool."""
+    return decode_config(device_arch(pool.k.device), pool.storage, pool.head_dim, dtype)
+
+
+def splits_for(
+    pool: KVPool, batch: int, max_length: int, kept: int = 0, config: Config | None = None
+) -> int:
+    """Into how many parts `decode` cuts each sequence's keys, of which a window keeps so many.
+
+    The same in every layer of a step. Without a config, queries are taken to be of 16 bits or, over
+    fp32 pools, of fp32.
+    """
+    wide = pool.storage == "native" and pool.k.dtype == torch.float32
+    config = config or config_of(pool, torch.float32 if wide else torch.bfloat16)
+    keys = min(max_length, kept) if kept else max_length
+    slots = multiprocessors(pool.k.device) * config.resident
+    return pick_splits(batch * pool.kv_heads, slots, ceil_div(keys, config.block_n))

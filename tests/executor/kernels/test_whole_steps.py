@@ -65,6 +65,7 @@ SAME_STEP = trace([40] * 3, [2] * 3, 0.0, EQUAL)
 LATER = trace([40] * 3, [2] * 3, 0.1, EQUAL)
 TIGHT_BYTES = 2 * 2 * 16 * 4 * 64  # 64 tokens
 WIDE = {"max_num_batched_tokens": 128}
+INT8 = {"kv_cache_dtype": "int8_fp16"}
 
 RUNS: dict[str, tuple[str, Trace, dict[str, Any]]] = {
     "paging": ("paging:block_size=8", MIXED, {}),
@@ -88,7 +89,7 @@ RUNS: dict[str, tuple[str, Trace, dict[str, Any]]] = {
     "top-k, few": ("paging:block_size=8+top_k:k=16,page=8", MIXED, {}),
     "int8": ("paging:block_size=8+int8", MIXED, {}),
     "int8, fp16 scales": ("paging:block_size=8+int8:scale=fp16", MIXED, {}),
-    "int8 window": ("sliding_window:window=12,sinks=3+int8:scale=fp16", LONG, {}),
+    "int8 window": ("sliding_window:window=12,sinks=3", LONG, INT8),
     "fp8": ("paging:block_size=8+fp8", MIXED, {}),
     "int4": ("paging:block_size=8+int4:group=4", MIXED, {}),
 }
@@ -148,7 +149,7 @@ def twins(policy: str, requests: Trace, options: dict[str, Any]) -> Twins:
 def test_kernels_and_torch_agree(name: str) -> None:
     policy, requests, options = RUNS[name]
     found = twins(policy, requests, options)
-    rounded = [bound for storage, bound in ROUNDED.items() if f"+{storage}" in policy]
+    rounded = [bound for storage, bound in ROUNDED.items() if storage in f"{policy}{options}"]
     assert found.worst <= (rounded or [1e-3])[0]
     if requests is MIXED or requests is LONG:
         assert found.single_tokens > 0
