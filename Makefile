@@ -10,7 +10,7 @@ DEMO := azure-2023-conv --model llama-2-13b --gpu a100-40gb --request-rate 1.0 \
 	--policy preallocation --policy sliding_window:window=1024,sinks=4 \
 	--policy paging:block_size=16 --policy paging:block_size=1 --policy paging:block_size=128
 
-.PHONY: demo test fuzz check mutants bench bench-peers conformance gpu clean
+.PHONY: demo test fuzz check mutants bench bench-peers conformance gpu wheels clean
 
 demo: $(VENV)/simulation
 	$(BIN)/kvtwin simulate $(DEMO) -o out/demo
@@ -57,12 +57,26 @@ $(VENV)/conformance/done:
 	$(@D)/bin/pip uninstall --quiet -y torchvision torchaudio torchcodec # built for CUDA, they break it
 	touch $@
 
-# On a machine with an NVIDIA GPU and the executor's packages; REHEARSE=--rehearse runs it on a CPU.
+# On a machine with an NVIDIA GPU, torch and triton, and no index: `make wheels` elsewhere before.
+# OUT is where results go, REHEARSE=1 runs it on a CPU.
+OUT ?= executor/results
+SITE := build/site
 gpu:
-	$(if $(wildcard $(VENV)/tests),$(BIN)/python,$(PYTHON)) -m benchmarks.gpu $(REHEARSE) -o executor/results
+	$(if $(wildcard $(VENV)/tests),,$(if $(wildcard wheels/*.whl),$(PYTHON) -m pip install --quiet \
+		--no-index --no-deps --upgrade --target $(SITE) wheels/*.whl))
+	PYTHONPATH=$(CURDIR):$(CURDIR)/$(SITE) $(if $(wildcard $(VENV)/tests),$(BIN)/python,$(PYTHON)) \
+		-m benchmarks.gpu $(if $(REHEARSE),--rehearse) -o $(OUT)
+
+# What such a machine lacks, for its Python; some 5 MB in wheels/.
+GPU_PYTHON ?= 3.12
+wheels: $(VENV)/simulation
+	rm -rf wheels
+	$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps -w wheels .
+	$(BIN)/pip download --quiet --disable-pip-version-check --only-binary=:all: -d wheels \
+		--python-version $(GPU_PYTHON) --platform manylinux_2_17_x86_64 simpy pydantic
 
 clean:
-	rm -rf $(VENV) out build *.egg-info
+	rm -rf $(VENV) out build wheels *.egg-info
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("kvtwin needs Python 3.11 or newer; try make PYTHON=python3.12")'

@@ -6,11 +6,12 @@ Launches go through Triton's own specialisation, so what is counted is what a GP
 compile, and what is timed is all of the host's work but the driver's call. Pools have their real
 shapes and are never touched. TRITON_INTERPRET must not be set.
 
-variants: kernels of the shipped plan, and those that a measured step would have to compile.
+variants: kernels of the shipped plan, and how many a measured step would have to compile.
 flow: the program's phases over a small model, which must end without an error.
 host: microseconds of a decode step's parts, launched layer by layer and replayed as a graph.
 """
 
+import json
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -227,7 +228,7 @@ def host(policies: tuple[str, ...] = HOST_POLICIES) -> Iterator[dict[str, Any]]:
     """Microseconds by part, for each policy, batch and context. The dense layers' launches, some 20
     a layer, are not made and not counted; a graph replays them with the rest."""
     torch.set_num_threads(1)
-    plan = replace(GPU, policies=policies, kv_bytes=40 << 30)
+    plan = replace(GPU, policies=policies, kv_tokens=64 * 4096)
     with pretended():
         for setup in setups(plan, "llama-3-8b", "h200"):
             bare = Bare(
@@ -279,7 +280,7 @@ def flow(policies: tuple[str, ...], model: Path, folder: Path) -> Iterator[tuple
         requests=3,
         max_num_batched_tokens=64,
         max_model_len=256,
-        kv_bytes=1 << 20,
+        kv_tokens=512,
         decode=REHEARSAL.decode[:1],
         step_batches=(1, 3),
     )
@@ -314,11 +315,11 @@ def main() -> None:
     if "variants" in asked:
         compiled, late = variants()
         names = [one.name for one in compiled]
-        print(f"{len(names)} kernels:", {name: names.count(name) for name in sorted(set(names))})
-        print("compiled inside a measured step:", late)
+        kernels = {name: names.count(name) for name in sorted(set(names))}
+        print(json.dumps({"kernels": kernels, "late": late}))
     if "host" in asked:
         for line in host():
-            print(line)
+            print(json.dumps(line), flush=True)
     if "flow" in asked:
         config, folder, *policies = asked[asked.index("flow") + 1 :]
         for policy, errors in flow(tuple(policies), Path(config), Path(folder)):

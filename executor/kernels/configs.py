@@ -77,6 +77,19 @@ def multiprocessors(device: torch.device) -> int:
     return torch.cuda.get_device_properties(device).multi_processor_count
 
 
+def resident_programs(
+    registers: int, shared_bytes: int, warps: int, chip_registers: int, chip_shared_bytes: int
+) -> int:
+    """Programs that a multiprocessor holds at once, of registers a thread and shared memory.
+
+    Registers are handed to warps in units of 256; each program takes 1 KiB of shared memory more
+    than it asks for (CUDA C++ Programming Guide, compute capabilities 8 and 9).
+    """
+    by_registers = chip_registers // (ceil_div(registers * 32, 256) * 256 * warps)
+    by_shared = chip_shared_bytes // (shared_bytes + 1024)
+    return max(1, min(by_registers, by_shared, 64 // warps))
+
+
 def pick_splits(programs: int, slots: int, tiles: int) -> int:
     """How many parts a sequence's keys are cut into, from integers the host already knows.
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.gpu import program as gpu
+from benchmarks.gpu.results import ARCHIVE, read_archive
 from sim.cost.steps.table import read_table
 
 CONFIG = {
@@ -105,6 +106,18 @@ def test_a_validation_can_be_done_again_in_its_place(folder: Path) -> None:
         assert done.returncode in (0, 1), done.stderr
 
 
+def test_steps_say_what_was_host_and_what_was_device(folder: Path) -> None:
+    plans = (folder / "out/paging-block_size-16-plans.jsonl").read_text().splitlines()
+    steps = sum(json.loads(line)["steps"] for line in plans)
+    head, *rows = (folder / "out/paging-block_size-16-times.csv").read_text().splitlines()
+    assert head == "kind,tokens,total_us,host_us,device_us"
+    assert len(rows) == steps
+    for row in rows:
+        total, host, device = map(float, row.split(",")[2:])
+        assert 0 < host < total
+        assert host + device == pytest.approx(total, abs=0.01)
+
+
 def test_plan_logs_are_written(folder: Path) -> None:
     lines = (folder / "out/paging-block_size-16-plans.jsonl").read_text().splitlines()
     log = [json.loads(line) for line in lines]
@@ -187,12 +200,11 @@ def test_gpu_script_rehearses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     )
     monkeypatch.setattr(gpu, "REHEARSAL", small)
     assert gpu.main(["--rehearse", "-o", str(tmp_path)]) == 0
-    written = {file.stem for file in tmp_path.glob("*.json")}
-    cost = "cost-llama-small-preallocation"
-    phases = {"tests", "ceilings", "checks", "attention", "steps", "validation"}
-    assert written == {*phases, cost}
-    for file in tmp_path.glob("*.json"):
-        assert "error" not in json.loads(file.read_text()), file
+    found = read_archive(tmp_path / ARCHIVE)
+    phases = {"tests", "ceilings", "checks", "attention", "steps"}
+    assert set(found) == {*phases, "validation-llama-small-preallocation"}
+    assert {file.stem for file in tmp_path.glob("*.json")} == set(found)
+    assert not [name for name, one in found.items() if "error" in one]
 
 
 def test_gpu_script_without_a_gpu(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import gcd
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 
@@ -18,6 +18,7 @@ from ..configs import (
     multiprocessors,
     pick_splits,
     pow2_above,
+    resident_programs,
 )
 from ..pool import KVPool
 
@@ -106,7 +107,7 @@ def decode(
     grid = (batch, pool.kv_heads * ceil_div(heads, rows), splits)
     factor = (head_dim**-0.5 if scale is None else scale) * LOG2E
     if pool.storage == "native":
-        decode_kernel[grid](
+        kernel = decode_kernel[grid](
             q,
             pool.k,
             pool.v,
@@ -136,7 +137,7 @@ def decode(
             halves = pool.side.dtype == torch.float16
             side = pool.side.view(torch.int32) if halves else pool.side
             side_strides = side.stride()[:3]
-        decode_packed_kernel[grid](
+        kernel = decode_packed_kernel[grid](
             q,
             k,
             v,
@@ -159,6 +160,8 @@ def decode(
             ALIGN=gcd(8, *k.stride()[:3]),
             **common,
         )
+    if q.device.type == "cuda":
+        _learn(kernel, config, pool, window + sinks)
     if splits > 1:
         combine_kernel[(batch, q_heads)](
             o_part,
@@ -195,5 +198,28 @@ def splits_for(
     wide = pool.storage == "native" and pool.k.dtype == torch.float32
     config = config or config_of(pool, torch.float32 if wide else torch.bfloat16)
     keys = min(max_length, kept) if kept else max_length
-    slots = multiprocessors(pool.k.device) * config.resident
+    resident = _RESIDENT.get(_kind(config, pool, kept), config.resident)
+    slots = multiprocessors(pool.k.device) * resident
     return pick_splits(batch * pool.kv_heads, slots, ceil_div(keys, config.block_n))
+
+
+# What a compiled kernel's registers and shared memory leave room for; before its first launch the
+# config's estimate holds.
+_RESIDENT: dict[tuple[object, ...], int] = {}
+
+
+def _kind(config: Config, pool: KVPool, kept: int) -> tuple[object, ...]:
+    return config, pool.storage, pool.head_dim, pool.page_size if pool.pages > 1 else 0, kept > 0
+
+
+def _learn(kernel: Any, config: Config, pool: KVPool, kept: int) -> None:
+    kind = _kind(config, pool, kept)
+    if kind not in _RESIDENT:
+        chip = torch.cuda.get_device_properties(pool.k.device)
+        _RESIDENT[kind] = resident_programs(
+            kernel.n_regs,
+            kernel.metadata.shared,
+            config.warps,
+            chip.regs_per_multiprocessor,
+            chip.shared_memory_per_multiprocessor,
+        )
