@@ -164,7 +164,7 @@ def validate(
     from executor.validation.validate import validate as compare
     from executor.validation.validate import write_times
     from reports.build import write_report
-    from reports.files import PLANS, REPORT, VALIDATION
+    from reports.files import PLANS, REPORT, TIMES, VALIDATION
     from reports.validation import print_rows
     from sim.cost.steps.table import read_table
     from sim.run.folder import folder_name, write_run
@@ -203,7 +203,7 @@ def validate(
             done.append(outcome)
             name = folder_name(outcome.predicted.setup.label)
             write_log(outcome.plans, staged / f"{name}{PLANS}")
-            write_times(outcome.times, staged / f"{name}-times.csv")
+            write_times(outcome.times, staged / f"{name}{TIMES}")
             for run in (outcome.predicted, outcome.measured):
                 folder = staged / f"{name}-{run.kind}"
                 folder.mkdir()

@@ -11,5 +11,8 @@ VALIDATION = "validation.json"
 PLANS = "-plans.jsonl"
 """Beside them, behind a folder's name: the plans that were replayed."""
 
+TIMES = "-times.csv"
+"""And what the steps of the last replay took."""
+
 MEMORY = ("live", "reserved", "internal", "external", "metadata", "free")
 """Uses of a pool's bytes, in the order of `sim.policy.manager.Memory`; they sum to it."""

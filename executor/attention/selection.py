@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from types import ModuleType
 
+import numpy as np
 import torch
 
 from executor.cache.selected import Selected
@@ -31,7 +32,9 @@ class Selection:
                 filled.append(min(page, stop - i * page))
         self._written, self._filled = self._sent(written), self._sent(filled)
         requests, lengths = work.decoding
-        pages = self._table.owned.matrix(self._table.owned.rows(requests))
+        owned = self._table.owned
+        pages = np.empty((len(requests), owned.width), dtype=np.int32)
+        owned.fill(owned.rows(requests), pages)
         self._pages = torch.from_numpy(pages).to(self._device)
         self._lengths = self._sent(lengths.tolist())
 

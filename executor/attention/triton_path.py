@@ -102,8 +102,7 @@ class TritonAttention:
             where.host[:n] = self.table.starts(rows)
             self._decodes = _Where(None, where.send())
         else:
-            pages = self.table.owned.matrix(rows)
-            where.host[:n, : pages.shape[1]] = pages
+            self.table.owned.fill(rows, where.host[:n])
             self._decodes = _Where(where.send(), None)
         self._slots, self._lengths = slots.send(), kept.send()
         self._new = 0
@@ -168,11 +167,15 @@ class TritonAttention:
         lengths = self._sender.room("lengths", (batch,), np.int32)
         if isinstance(self.table, Contiguous):
             return slots, lengths, self._sender.room("decodes", (batch,), np.int64)
-        pages = (batch, self.table.units_for(longest))
+        owned = self.table.owned
+        owned.reserve(self.table.units_for(longest))
+        pages = (batch, owned.width)
         return slots, lengths, self._sender.room("decodes", pages, np.int32)
 
     def _where(self, name: str, rows: Rows) -> _Where:
         table = self.table
         if isinstance(table, Contiguous):
             return _Where(None, self._sender.send(name, table.starts(rows), np.int64))
-        return _Where(self._sender.send(name, table.owned.matrix(rows), np.int32), None)
+        pages = self._sender.room(name, (len(rows), table.owned.width), np.int32)
+        table.owned.fill(rows, pages.host)
+        return _Where(pages.send(), None)

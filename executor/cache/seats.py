@@ -38,10 +38,21 @@ class Seats:
         """Rows of requests that have seats. Shape: (requests,)."""
         return np.array([self._row[request] for request in requests], dtype=np.int64)
 
-    def matrix(self, rows: Rows) -> Units:
-        """Units of those rows, as wide as the longest; beyond a row's count anything."""
-        width = int(self.counts[rows].max(initial=1))
-        return self.units[rows, :width]
+    @property
+    def width(self) -> int:
+        """Units that a row has room for."""
+        return self.units.shape[1]
+
+    def fill(self, rows: Rows, out: Units) -> None:
+        """Copy those rows whole; beyond a row's count there is anything. out: (rows, width)."""
+        np.take(self.units, rows, axis=0, out=out, mode="clip")  # whole rows, so a plain copy each
+
+    def reserve(self, width: int) -> None:
+        """Make rows of at least that width, once for all."""
+        if width > self.width:
+            grown = np.zeros((len(self.units), width), dtype=np.int32)
+            grown[:, : self.width] = self.units
+            self.units = grown
 
     def append(self, request: int, units: Sequence[int]) -> None:
         """More units behind those that the request owns."""
@@ -49,7 +60,8 @@ class Seats:
         if row is None:
             row = self._sit(request)
         start = int(self.counts[row])
-        self._widen(start + len(units))
+        if start + len(units) > self.width:
+            self.reserve(max(start + len(units), 2 * self.width))
         self.units[row, start : start + len(units)] = units
         self.counts[row] = start + len(units)
 
@@ -73,9 +85,3 @@ class Seats:
             self._empty = list(range(2 * more - 1, more - 1, -1))
         row = self._row[request] = self._empty.pop()
         return row
-
-    def _widen(self, width: int) -> None:
-        if width > self.units.shape[1]:
-            grown = np.zeros((len(self.units), max(width, 2 * self.units.shape[1])), dtype=np.int32)
-            grown[:, : self.units.shape[1]] = self.units
-            self.units = grown

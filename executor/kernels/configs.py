@@ -90,6 +90,7 @@ def resident_programs(
     return max(1, min(by_registers, by_shared, 64 // warps))
 
 
+@cache
 def pick_splits(programs: int, slots: int, tiles: int) -> int:
     """How many parts a sequence's keys are cut into, from integers the host already knows.
 

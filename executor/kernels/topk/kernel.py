@@ -47,7 +47,7 @@ def landmark_kernel(
     tl.store(p_mark + sm_x, _outwards(b_high, True, MARKS.dtype.element_ty), mask=o_d < D)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["width", "page_size", "st_b", "ss_b", "ss_h"])
 def page_score_kernel(
     Q, MARKS, TABLE, LENGTHS, SCORES, width, page_size,
     sq_b, sq_h, sm_p, sm_h, sm_x, st_b, ss_b, ss_h,
