@@ -161,7 +161,10 @@ class Phases:
         from executor.device.assemble import Executor, host_device, random_llama
         from executor.validation.calibrate import decode_work
 
-        (setup, *_) = setups(self._plan, self._plan.models[0], host_device(self.machine))
+        roomy = replace(
+            self._plan, kv_tokens=max(self._plan.step_batches) * self._plan.max_model_len
+        )
+        (setup, *_) = setups(roomy, self._plan.models[0], host_device(self.machine))
         self._llama = random_llama(setup.model, self.machine)
         device = Executor(setup, self.machine, self._llama).bench()
         context = self._plan.max_model_len // 2

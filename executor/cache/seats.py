@@ -41,7 +41,7 @@ class Seats:
     @property
     def width(self) -> int:
         """Units that a row has room for."""
-        return self.units.shape[1]
+        return int(self.units.shape[1])
 
     def fill(self, rows: Rows, out: Units) -> None:
         """Copy those rows whole; beyond a row's count there is anything. out: (rows, width)."""

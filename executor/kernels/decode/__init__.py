@@ -220,6 +220,5 @@ def _learn(kernel: Any, config: Config, pool: KVPool, kept: int) -> None:
             kernel.n_regs,
             kernel.metadata.shared,
             config.warps,
-            chip.regs_per_multiprocessor,
             chip.shared_memory_per_multiprocessor,
         )

@@ -48,4 +48,4 @@ def test_rounding() -> None:
     ],
 )
 def test_programs_that_fit(registers: int, shared: int, warps: int, resident: int) -> None:
-    assert resident_programs(registers, shared, warps, 65_536, 228 << 10) == resident
+    assert resident_programs(registers, shared, warps, 228 << 10) == resident
