@@ -101,7 +101,7 @@ def setups(plan: Plan, model: str, gpu: "Device | str") -> "list[Setup]":
             max_num_seqs=plan.max_num_seqs,
             max_num_batched_tokens=plan.max_num_batched_tokens,
             max_model_len=plan.max_model_len,
-            kv_cache_memory_bytes=size,
+            kv_cache_memory=size,
         )
         for policy in plan.policies
     ]

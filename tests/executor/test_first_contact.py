@@ -51,7 +51,7 @@ def setup(policy: str, head_dim: int = 128) -> Setup:
         policy=policy,
         max_num_batched_tokens=64,
         max_num_seqs=2,
-        kv_cache_memory_bytes=2**20,
+        kv_cache_memory=2**20,
     )
 
 

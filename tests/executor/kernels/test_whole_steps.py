@@ -81,10 +81,10 @@ RUNS: dict[str, tuple[str, Trace, dict[str, Any]]] = {
     "window of one": ("sliding_window:window=1,sinks=0", MIXED, {}),
     "paged window": ("paging:block_size=8+sliding_window:window=21,sinks=3", LONG, {}),
     "paged window, page of one": ("paging:block_size=1+sliding_window:window=9,sinks=2", MIXED, {}),
-    "preempted": ("paging:block_size=8", TIGHT, {"kv_cache_memory_bytes": TIGHT_BYTES}),
+    "preempted": ("paging:block_size=8", TIGHT, {"kv_cache_memory": TIGHT_BYTES}),
     "prefix, later": ("paging:block_size=8+prefix", LATER, {}),
     "prefix, same step": ("paging:block_size=8+prefix", SAME_STEP, WIDE),
-    "prefix, tight": ("paging:block_size=8+prefix", TIGHT, {"kv_cache_memory_bytes": TIGHT_BYTES}),
+    "prefix, tight": ("paging:block_size=8+prefix", TIGHT, {"kv_cache_memory": TIGHT_BYTES}),
     "top-k, all": ("paging:block_size=8+top_k:k=160,page=8", MIXED, {}),
     "top-k, few": ("paging:block_size=8+top_k:k=16,page=8", MIXED, {}),
     "int8": ("paging:block_size=8+int8", MIXED, {}),
@@ -117,7 +117,7 @@ class Twins:
 
 def twins(policy: str, requests: Trace, options: dict[str, Any]) -> Twins:
     machine = open_machine("cpu")
-    given = {"max_num_batched_tokens": 32, "kv_cache_memory_bytes": 2**20} | options
+    given = {"max_num_batched_tokens": 32, "kv_cache_memory": 2**20} | options
     setup = prepare(
         requests, model=MODEL, gpu=host_device(machine), policy=policy, max_num_seqs=4, **given
     )
