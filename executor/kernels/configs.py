@@ -80,8 +80,8 @@ def multiprocessors(device: torch.device) -> int:
 def resident_programs(registers: int, shared_bytes: int, warps: int, chip_shared_bytes: int) -> int:
     """Programs that a multiprocessor holds at once, of registers a thread and shared memory.
 
-    There are 65,536 registers, handed to warps in units of 256; each program takes 1 KiB of shared memory more
-    than it asks for (CUDA C++ Programming Guide, compute capabilities 8 and 9).
+    There are 65,536 registers, handed to warps in units of 256; each program takes 1 KiB of shared
+    memory more than it asks for (CUDA C++ Programming Guide, compute capabilities 8 and 9).
     """
     by_registers = 65_536 // (ceil_div(registers * 32, 256) * 256 * warps)
     by_shared = chip_shared_bytes // (shared_bytes + 1024)
