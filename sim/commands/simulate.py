@@ -57,6 +57,7 @@ def simulate(
     from sim.run.batch import run_all
     from sim.run.checks import find_unserved, notes, summary
     from sim.run.folder import folder_name
+    from sim.run.seam import check_cost, check_manager
     from sim.run.simulation import prepared, with_policy
     from workloads.folders import replaced_folder
 
@@ -70,8 +71,9 @@ def simulate(
         if any(each.policy == earlier.policy for earlier in setups[:i]):
             raise InputError(f"--policy {each.label}: given twice")
     for each in setups:
-        each.cost()
-        each.policy.manager(each.pool)  # what can't hold a token fails before anything runs
+        # what can't hold a token, or answers what can't be true, fails before anything runs
+        check_manager(each.policy, each.pool, each.label)
+        check_cost(each.cost(), each.pool.token_bytes)
     unserved = {each.label: find_unserved(each) for each in setups}
     if check and json:
         listed = {label: [row._asdict() for row in rows] for label, rows in unserved.items()}

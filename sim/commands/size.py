@@ -14,6 +14,7 @@ from sim.memory.ledger import Ledger, kv_budget
 from sim.memory.sizing import Sizing, explain, size_policy, window_capped_requests
 from sim.model.presets import find_model, model_names
 from sim.policy.registry import parse_policy
+from sim.run.seam import check_manager, told_by
 from sim.units import gib, parse_bytes
 from workloads.console import console
 from workloads.errors import InputError
@@ -99,7 +100,9 @@ def size(
     refusals: dict[str, str] = {}
     for spec, parsed in [(spec, parse_policy(spec)) for spec in policy]:
         try:
-            sizings.append(size_policy(parsed, spec, pool, context, swap_bytes))
+            check_manager(parsed, pool, spec)
+            with told_by(parsed, spec):
+                sizings.append(size_policy(parsed, spec, pool, context, swap_bytes))
         except InputError as error:
             refusals[spec] = str(error)  # said beside the policies that can be compared
     if not sizings:

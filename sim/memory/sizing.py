@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence as Lengths
 from dataclasses import dataclass
-from itertools import count
 
 from sim.memory.ledger import Ledger
 from sim.model.geometry import Model
@@ -115,10 +114,14 @@ def size_policy(
 
 def fill(manager: Manager, context_tokens: int) -> Fit:
     """Admit and extend equal requests until the manager refuses one. Changes the manager."""
-    for index in count():
+    most = manager.pool.capacity_bytes // max(1, manager.pool.token_bytes)  # a token each
+    for index in range(most + 1):
         if not _place(manager, index, context_tokens):
             return _fit(manager, context_tokens, index)
-    raise AssertionError("a pool of finite memory refuses at some point")
+    raise InputError(
+        f"{type(manager).__name__} admits more requests than its pool has room for tokens "
+        f"({most:,}); expected can_admit() to refuse"
+    )
 
 
 def _together(manager: Manager, contexts: Lengths[int]) -> Fit | None:

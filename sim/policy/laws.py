@@ -255,6 +255,8 @@ class Contract(RuleBasedStateMachine):
             assert sum(payload for payload, _ in groups) == memory.live - states
             assert sum(side for _, side in groups) <= memory.metadata  # landmarks come beside
         assert manager.uses(manager.tally()) == (*memory, manager.cached_bytes())
+        assert min(manager.reads()) >= 0
+        assert all(type(size) is int for size in (*memory, *manager.reads()))
 
     def _tallies_by_column(self) -> None:
         """Whole columns of tallies turn into what each of them does."""

@@ -38,7 +38,7 @@ def installed() -> Found:
     for point in entry_points(group=GROUP):
         try:
             kind = point.load()
-        except Exception as error:  # whatever a stranger's module raises when it is imported
+        except (Exception, SystemExit) as error:  # whatever a stranger's module raises
             found.notes.append(f"plug-in {point.name} ({point.value}): {_reason(error)}")
             continue
         if isinstance(kind, type) and issubclass(kind, Policy):
@@ -61,7 +61,7 @@ def load_file(path: Path) -> None:
         module = module_from_spec(spec)
         sys.modules[name] = module  # dataclasses look their module up there
         spec.loader.exec_module(module)
-    except Exception as error:  # whatever a stranger's file raises when it is run
+    except (Exception, SystemExit) as error:  # whatever a stranger's file raises when it is run
         sys.modules.pop(name, None)
         files.notes.append(f"--plugin {path}: {_reason(error)}")
         return

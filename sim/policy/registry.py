@@ -7,7 +7,7 @@ frozen dataclasses: subclasses of `Policy`, or of an axis in `sim.policy.spec`. 
 `sim.policy.plugins.load_file`.
 """
 
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from typing import TypeVar
 
 from sim.policy import plugins
@@ -85,6 +85,19 @@ def build(kind: type[T], name: str, given: dict[str, str], where: str) -> T:
     for key in given:
         if key not in known:
             raise InputError(f"{where}: {name} has no option {key!r}; {suggestion(key, known)}")
+    needed = [f.name for f in fields(kind) if f.default is f.default_factory is MISSING]  # type: ignore[arg-type]
+    if missing := [option for option in needed if option not in given]:
+        raise InputError(f"{where}: expected {name}:{missing[0]}=...")
+    try:
+        return _made(kind, name, given, where)
+    except InputError:
+        raise
+    except Exception as error:  # whatever a stranger's class raises
+        text = " ".join(str(error).split())
+        raise InputError(f"{where}: {name}: {type(error).__name__}: {text}") from error
+
+
+def _made(kind: type[T], name: str, given: dict[str, str], where: str) -> T:
     if not given:
         return kind()
     from pydantic import TypeAdapter, ValidationError  # late: it takes a third of the start

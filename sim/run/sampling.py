@@ -7,6 +7,7 @@ import numpy as np
 
 from sim.engine.scheduler import Scheduler
 from sim.plan import AS_PER_S, StepPlan
+from sim.run.seam import manager_of
 
 if TYPE_CHECKING:
     from sim.run.simulation import Setup
@@ -23,7 +24,8 @@ def sample_interval(setup: "Setup") -> float:
     not beyond the horizon. Only what will be served counts: neither requests that are refused nor
     tokens that are cut make a run longer. Raises InputError where the policy can't hold a token.
     """
-    longest = Scheduler(setup.policy.manager(setup.pool), setup.limits).longest_total
+    manager = manager_of(setup.policy, setup.pool, setup.label)
+    longest = Scheduler(manager, setup.limits).longest_total
     trace = setup.trace
     room = longest - trace.prompt_tokens
     served = room > 0

@@ -33,6 +33,7 @@ from sim.run.load import closed_loop, replayed
 from sim.run.metrics import Metric, compute_metrics
 from sim.run.options import RunOptions
 from sim.run.sampling import sample_interval
+from sim.run.seam import told_by
 from sim.run.session_metrics import session_metrics
 from workloads.errors import InputError
 from workloads.schema import Trace
@@ -283,8 +284,9 @@ def start(setup: Setup, scheduler: Scheduler | None = None) -> Started:
 def execute(setup: Setup, cost: StepCost | None = None) -> Run:
     """Run a prepared simulation, under another cost model than its own if one is given."""
     started, model = start(setup), cost or setup.cost()
-    run_simulated(started.effects, model, setup.fast_forward, setup.device.host_bytes_per_s)
-    log = started.recorder.log()
+    with told_by(setup.policy, setup.label):
+        run_simulated(started.effects, model, setup.fast_forward, setup.device.host_bytes_per_s)
+        log = started.recorder.log()
     metrics = compute_metrics(log, setup.pool.capacity_bytes)
     return Run(setup, log, model, metrics + session_metrics(log, setup.trace))
 

@@ -1,0 +1,141 @@
+"""What others' policies and cost models return, checked where it comes in: one line for each fault.
+
+Cheap: one short history, before anything runs. `sim.policy.laws.check_policy` tries thousands.
+"""
+
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+
+from sim.cost.base import StepCost
+from sim.plan import Chunk, StepPlan
+from sim.policy.manager import Manager, Memory, Pool
+from sim.policy.spec import Policy, parts_of
+from sim.sequence import Sequence
+from workloads.errors import InputError
+
+HOUSE = Path(__file__).parents[1]
+
+
+@contextmanager
+def told_by(policy: Policy, label: str) -> Iterator[None]:
+    """Whatever a stranger's policy raises is one InputError: its name, the reason, and where.
+
+    A fault of our own, under policies that are built in, is raised as it is.
+    """
+    try:
+        yield
+    except (InputError, MemoryError):
+        raise
+    except (Exception, SystemExit) as error:
+        if all(type(part).__module__.startswith("sim.") for part in parts_of(policy)):
+            raise
+        origin = error.__cause__ or error  # SimPy raises another of its kind
+        frames = traceback.extract_tb(origin.__traceback__)
+        theirs = [frame for frame in frames if not Path(frame.filename).is_relative_to(HOUSE)]
+        last = [*frames, *theirs][-1]
+        where = f"{Path(last.filename).name}, line {last.lineno}"
+        text = " ".join(str(error).split())
+        reason = f"{type(error).__name__}: {text}" if text else type(error).__name__
+        raise InputError(f"--policy {label}: {reason} ({where})") from error
+
+
+def manager_of(policy: Policy, pool: Pool, label: str) -> Manager:
+    """A fresh manager. Raises InputError where the policy makes none."""
+    with told_by(policy, label):
+        manager = policy.manager(pool)
+    if not isinstance(manager, Manager):
+        raise InputError(
+            f"--policy {label}: its manager is a {type(manager).__name__}; expected a Manager "
+            "(sim/policy/manager.py)"
+        )
+    return manager
+
+
+def check_manager(policy: Policy, pool: Pool, label: str) -> None:
+    """One request of two tokens comes, is prefilled, grows by one and leaves.
+
+    Raises InputError for an answer that can't be true.
+    """
+    manager = manager_of(policy, pool, label)
+    with told_by(policy, label):
+        _expect_count(label, "longest()", manager.longest(), least=1)
+        _check_answers(manager, label)
+        seq = Sequence(0, 0, prompt=min(2, manager.longest()), output=2)
+        if seq.prompt + 1 > manager.longest() or not manager.can_admit(seq):
+            return
+        manager.admit(seq)
+        if seq.stored < seq.target:
+            manager.extend(seq, seq.target - seq.stored)
+        _check_answers(manager, label)
+        manager.join(seq)
+        _expect_count(label, "growable(1)", steps := manager.growable(1), most=1)
+        if steps:
+            manager.grow(1)
+            _check_answers(manager, label)
+        manager.release(seq)
+        _check_answers(manager, label)
+
+
+def _check_answers(manager: Manager, label: str) -> None:
+    memory = manager.memory()
+    if not (isinstance(memory, tuple) and len(memory) == len(Memory._fields)):
+        raise InputError(f"--policy {label}: memory() is {memory!r}; expected a Memory")
+    for name, size in zip(Memory._fields, memory, strict=True):
+        _expect_count(label, f"memory().{name}", size)
+    capacity = manager.pool.capacity_bytes
+    if sum(memory) != capacity:
+        raise InputError(
+            f"--policy {label}: memory() sums to {sum(memory):,} B; expected the pool's "
+            f"{capacity:,} B"
+        )
+    reads = manager.reads()
+    if not (isinstance(reads, tuple) and len(reads) == 2):
+        raise InputError(f"--policy {label}: reads() is {reads!r}; expected bytes and their growth")
+    for name, size in zip(("bytes", "growth"), reads, strict=True):
+        _expect_count(label, f"reads() {name}", size)
+
+
+def _expect_count(
+    label: str, what: str, value: object, least: int = 0, most: int | None = None
+) -> None:
+    fits = isinstance(value, int) and least <= value and (most is None or value <= most)
+    if not fits:
+        upto = "or more" if most is None else f"to {most}"
+        raise InputError(
+            f"--policy {label}: {what} is {value!r}; expected a whole number, {least} {upto}"
+        )
+
+
+def check_cost(cost: StepCost, token_bytes: int) -> None:
+    """A prefill and some decodes: whole times above 0, and repetitions that cost what was said.
+
+    Raises InputError for an answer that can't be true.
+    """
+    chunk = StepPlan(0, 1, 0, 0, 0, 0, 8, (Chunk(0, 0, 8, True),), (0,), (), ())
+    size = 2 * token_bytes
+    decodes = [
+        StepPlan(step, 4 - step, 2, 40 + 2 * step, (20 + step) * size, size, 0, (), (), (), ())
+        for step in range(4)
+    ]
+    plans = [chunk, *(plan._replace(longest_context=20 + plan.step) for plan in decodes)]
+    answers = [_answer(cost, plan) for plan in plans]
+    for (first, growth, valid), (later, _, _) in pairwise(answers[1:]):
+        if valid > 1 and later != first + growth:
+            raise InputError(
+                f"cost model {cost.name}: a step said to take {first + growth} as takes {later}; "
+                "expected that a repetition costs what its own plan does"
+            )
+
+
+def _answer(cost: StepCost, plan: StepPlan) -> tuple[int, int, int]:
+    answer = cost.linear(plan)
+    whole = isinstance(answer, tuple) and [type(part) for part in answer] == [int] * 3
+    if not whole or answer[0] < 1 or not 1 <= answer[2] <= plan.max_steps:
+        raise InputError(
+            f"cost model {cost.name}: linear() is {answer!r}; expected whole attoseconds above 0, "
+            f"their growth, and 1 to {plan.max_steps} repetitions"
+        )
+    return answer
