@@ -17,6 +17,8 @@ from sim.measured.prediction import prediction
 from sim.measured.prefixes import knowledge, with_prefixes
 from sim.measured.read import read_measured
 from sim.measured.run import Measured
+from sim.run.interval import Interval
+from sim.run.interval import interval as intervals
 from sim.run.simulation import Run, execute
 from workloads.console import console
 
@@ -35,6 +37,7 @@ def compare_run(
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
     tolerance_mean: float = 1.0,
     tolerance_percentile: float = 2.0,
+    interval: int | None = None,
     json: Annotated[bool, Parameter(negative="")] = False,
     server: Flags = None,
 ) -> None:
@@ -68,6 +71,9 @@ def compare_run(
         Per cent for means and makespan.
     tolerance_percentile
         Per cent for percentiles and mean running.
+    interval
+        Per cent: also bounds within which the prediction's known sources of error leave a metric,
+        such as 90. Takes two more runs.
     json
         Print JSON instead of a table.
     server
@@ -91,17 +97,24 @@ def compare_run(
     )
     pair = side_by_side(measured, run)
     found = errors(*pair, tolerance)
+    bounds = None if interval is None else intervals(setup, pair[1], interval)
     if output is not None:
         _write(pair, output)
     if json:
-        print(dumps(as_json(measured, run, found, options), indent=1, allow_nan=False))
+        print(dumps(as_json(measured, run, found, options, bounds), indent=1, allow_nan=False))
     else:
-        _print(measured, run, found, options)
+        _print(measured, run, found, options, bounds)
     if not all(error.within for error in found):
         sys.exit(1)
 
 
-def as_json(measured: Measured, run: Run, found: list[Error], options: Options) -> dict[str, Any]:
+def as_json(
+    measured: Measured,
+    run: Run,
+    found: list[Error],
+    options: Options,
+    bounds: Interval | None = None,
+) -> dict[str, Any]:
     """What --json prints."""
     setup = run.setup
     return {
@@ -120,25 +133,41 @@ def as_json(measured: Measured, run: Run, found: list[Error], options: Options) 
         "within": all(error.within for error in found),
         "verdict": verdict(measured, run, found, options),
         "metrics": [
-            {**asdict(error), "error_pct": error.error_pct, "within": error.within}
+            {
+                **asdict(error),
+                "error_pct": error.error_pct,
+                "within": error.within,
+                **({} if bounds is None else bounds.bounds[error.name]._asdict()),
+            }
             for error in found
         ],
     }
 
 
-def _print(measured: Measured, run: Run, found: list[Error], options: Options) -> None:
+def _print(
+    measured: Measured,
+    run: Run,
+    found: list[Error],
+    options: Options,
+    bounds: Interval | None,
+) -> None:
     from rich.table import Table
 
     table = Table(box=None, header_style="bold")
-    for column in ("metric", "measured", "predicted", "unit", "error", "tolerance", ""):
+    columns = ["metric", "measured", "predicted", "unit", "error", "tolerance", ""]
+    if bounds is not None:
+        columns.append(f"{bounds.level} % interval")
+    for column in columns:
         table.add_column(column, justify="left" if column in ("metric", "unit", "") else "right")
     for e in found:
         error = "n/a" if e.error_pct is None else f"{e.error_pct:+.2f} %"
         allowed = "" if e.tolerance_pct is None else f"±{e.tolerance_pct:g} %"
         sign = "" if e.tolerance_pct is None else "ok" if e.within else "MISS"
-        table.add_row(
-            e.label, f"{e.measured:,.2f}", f"{e.predicted:,.2f}", e.unit, error, allowed, sign
-        )
+        cells = [e.label, f"{e.measured:,.2f}", f"{e.predicted:,.2f}", e.unit, error, allowed, sign]
+        if bounds is not None:
+            low, high = bounds.bounds[e.name]
+            cells.append(f"{low:,.2f} to {high:,.2f}")
+        table.add_row(*cells)
     setup = run.setup
     source = f"profile {setup.profile.name}" if setup.profile else "roofline, no kernel profile"
     print(f"{measured.name}: {setup.model.name} on {setup.tp} × {setup.device.name}")
@@ -152,6 +181,11 @@ def _print(measured: Measured, run: Run, found: list[Error], options: Options) -
         if not measured.series[series].any():
             print(f"{what}: not recorded")
     print(f"preemptions: {_preemptions(run)} predicted, not recorded in the run")
+    if bounds is not None:
+        inside = sum(bounds.holds(e.name, e.measured) for e in found)
+        print(
+            f"{inside} of {len(found)} measured values are within their {bounds.level} % interval"
+        )
     for line in (*run.cost.warnings, *notes(options)):
         print(f"warning: {line}")
     print(verdict(measured, run, found, options))

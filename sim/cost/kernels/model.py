@@ -75,7 +75,8 @@ class KernelTable:
         self._most_sequences = min(line.xs[-1] for line in self._per_sequence)
         self._attention = Grid((row[:4], row[4]) for row in rows["attention"])
         self._contexts = self._attention.decode_contexts
-        self._beyond: dict[str, None] = {}  # in order of appearance
+        self._noted: dict[str, None] = {}  # in order of appearance
+        self._beyond: dict[tuple[str, int], int] = {}  # what and its limit: the most asked for
         if "moe" in rows and model.weights.mlp:
             self._note("layers with a dense MLP are timed as those with experts")
         self._skew: LengthSkew | None = None
@@ -118,8 +119,14 @@ class KernelTable:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What was asked beyond the measured range so far."""
-        return tuple(self._beyond)
+        """What nobody measured, and how far the run went beyond the measured range so far."""
+        return (
+            *self._noted,
+            *(
+                f"outside the profile, by roofline: {what}, {most - limit:,} beyond {limit:,}"
+                for (what, limit), most in self._beyond.items()
+            ),
+        )
 
     def linear(self, plan: StepPlan) -> tuple[int, int, int]:
         """(first, growth, valid) of the plan in attoseconds; see `StepCost`."""
@@ -127,7 +134,10 @@ class KernelTable:
             return self._mixed(plan), 0, 1
         n, size = plan.decodes, self._token_bytes
         first = self._dense_as(n, n)
-        base, rate, until = self._line(n, self._cell(plan.read_bytes // (n * size)), False)
+        mean = plan.read_bytes // (n * size)
+        base, rate, until = self._line(n, self._cell(mean), False)
+        if mean > self._contexts[-1]:
+            self._say("tokens of a decode's context", self._contexts[-1], mean)
         first += base + rate * plan.read_bytes
         growth = rate * plan.read_growth_bytes
         valid = plan.max_steps
@@ -164,14 +174,13 @@ class KernelTable:
         xs, grid = self._contexts, self._attention
         at = min(n, grid.most_decodes)
         if n > at:
-            self._say(f"more than {at} decoding requests")
+            self._say("decoding requests", at, n)
         start = grid.decode(at, xs[cell])
         if cell + 1 < len(xs):
             end: float = xs[cell + 1]
             slope = (grid.decode(at, end) - start) / (end - xs[cell])
         else:
             end, slope = inf, at * self._key_us
-            self._say(f"decode contexts from {xs[cell]:,} tokens on")
         slope += (n - at) * self._key_us
         share = self._skew.alpha(n, captured_size(n, self.rules.padded_to)) if self._skew else 0.0
         if not longest:
@@ -196,6 +205,8 @@ class KernelTable:
             else:
                 chunks.append(chunk)
         mean = keys / n if n else 0.0
+        if mean > self._contexts[-1]:
+            self._say("tokens of a decode's context", self._contexts[-1], round(mean))
         us = self._chunks(chunks, n, mean) if chunks else self._decode(n, mean)
         if self._skew and longest > mean and n:
             us += self._skew.key_us * (longest - mean)
@@ -215,7 +226,7 @@ class KernelTable:
         size = min(tokens, most)
         earlier = pairs / tokens - tokens / 2
         if earlier > grid.longest_earlier:
-            self._say(f"prefill behind more than {grid.longest_earlier:,} tokens")
+            self._say("tokens before a chunk", grid.longest_earlier, round(earlier))
         known = min(max(earlier, 0.0), grid.longest_earlier)
         us = alone = grid.chunk(size, known)
         span = min(size, grid.longest_earlier)
@@ -223,7 +234,7 @@ class KernelTable:
             slope = (grid.chunk(size, span) - alone) / span if span else size * self._pair_us
             us = max(us + slope * earlier, LEAST_SHARE * us)
         if tokens > most:
-            self._say(f"chunks above {most:,} tokens")
+            self._say("tokens of a chunk", most, tokens)
         us += max(pairs - size * (known + size / 2), 0.0) * self._pair_us
         if n and not grid.most_decodes_beside:
             decode = self._decode(n, mean)
@@ -236,7 +247,7 @@ class KernelTable:
         elif n:
             at = min(n, grid.most_decodes_beside)
             if n > at:
-                self._say(f"more than {at} decoding requests beside a chunk")
+                self._say("decoding requests beside a chunk", at, n)
             context = min(mean, self._contexts[-1])
             us += grid.chunk(size, known, at, context) - alone
             us += (n * mean - at * context) * self._key_us
@@ -260,21 +271,23 @@ class KernelTable:
         us += rules.host_overhead_s * 1e6
         us += sum([line.at(known) for line in self._per_step])
         if padded > known:
-            self._say(f"steps above {known:,} tokens")
+            self._say("tokens of a step", known, padded)
             us += (padded - known) * self._token_us
         if sequences > self._most_sequences:
-            self._say(f"more than {self._most_sequences} sequences a step")
+            self._say("sequences of a step", self._most_sequences, sequences)
         us += sum([line.at(sequences) for line in self._per_sequence])
         if self._reduce:
             size = padded * self._reduced_bytes
             us += (2 * self._layers + 1) * self._reduce.seconds(size) * 1e6
         return round(us * AS_PER_US)
 
-    def _say(self, what: str) -> None:
-        self._note(f"beyond the profile, by roofline: {what}")
+    def _say(self, what: str, limit: int, asked: int) -> None:
+        key = what, limit
+        if asked > self._beyond.get(key, limit):
+            self._beyond[key] = asked
 
     def _note(self, what: str) -> None:
-        self._beyond[what] = None
+        self._noted[what] = None
 
 
 def _used(efficiency: Efficiency) -> tuple[Constant, ...]:

@@ -48,7 +48,9 @@ class LengthSkew:
 
     def __init__(self, profile: Profile, kv_heads: int) -> None:
         measured: dict[int, list[float]] = {}
-        columns = (profile.rows[kernel] for kernel in ("skew_mean", "skew_max", "skew_time"))
+        columns = (
+            profile.rows.get(kernel, []) for kernel in ("skew_mean", "skew_max", "skew_time")
+        )
         for equal, longest, unequal in zip(*columns, strict=True):
             if equal[3] < LONGEST_MEAN and longest[4] > equal[4]:
                 share = (unequal[4] - equal[4]) / (longest[4] - equal[4])
@@ -87,4 +89,5 @@ def waits_beside_chunks(profile: Profile) -> list[tuple[int, int, float]]:
 
 def has_skew(profile: Profile) -> bool:
     """Whether the profile holds what `LengthSkew` needs."""
-    return "skew_time" in profile.rows and "multiprocessors" in profile.meta
+    measured = "skew_time" in profile.rows or "mixed_time" in profile.rows
+    return measured and "multiprocessors" in profile.meta

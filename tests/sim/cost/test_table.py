@@ -109,7 +109,7 @@ def test_beyond_the_profile_the_roofline_goes_on_and_says_so(imaginary: KernelTa
     assert micros(far - near) == pytest.approx(1000 * size / 0.9e12 * 1e6)
     assert imaginary.warnings == (
         unmeasured,
-        "beyond the profile, by roofline: decode contexts from 2,048 tokens on",
+        "outside the profile, by roofline: tokens of a decode's context, 1,952 beyond 2,048",
     )
 
 
