@@ -8,7 +8,7 @@ from sim.cost.kernels.profile import Profile, Row, find_profile
 from sim.measured.comparison import compare
 from sim.measured.prediction import prediction
 from sim.measured.read import read_measured
-from sim.run.interval import interval
+from sim.run.interval import interval, values_of
 from sim.run.simulation import execute
 
 LEVEL = 90
@@ -37,7 +37,7 @@ def coverage() -> str:
             less = thinned(find_profile(profile), kernel)
             setup = prediction(measured, gpu=device, profile=less, cost="table")
             run = execute(setup)
-            bounds = interval(setup, run, LEVEL)
+            bounds = interval(setup, values_of(run), LEVEL)
             found = [e for e in compare(measured, run) if e.tolerance_pct is not None]
             hits = sum(bounds.holds(e.name, e.measured) for e in found)
             tpot = bounds.bounds["tpot_ms_mean"]

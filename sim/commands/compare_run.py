@@ -17,7 +17,7 @@ from sim.measured.prediction import prediction
 from sim.measured.prefixes import knowledge, with_prefixes
 from sim.measured.read import read_measured
 from sim.measured.run import Measured
-from sim.run.interval import Interval
+from sim.run.interval import Interval, values_of
 from sim.run.interval import interval as intervals
 from sim.run.simulation import Run, execute
 from workloads.console import console
@@ -97,7 +97,7 @@ def compare_run(
     )
     pair = side_by_side(measured, run)
     found = errors(*pair, tolerance)
-    bounds = None if interval is None else intervals(setup, pair[1], interval)
+    bounds = None if interval is None else intervals(setup, values_of(pair[1]), interval)
     if output is not None:
         _write(pair, output)
     if json:

@@ -4,6 +4,7 @@ All times move together: errors of one profile have one cause more often than no
 amplify them the same way. What comes out is therefore wide rather than narrow.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -15,6 +16,11 @@ QUANTILES = {80: 1.2816, 90: 1.6449, 95: 1.9600, 99: 2.5758}
 """Standard deviations either side of the mean of a normal distribution, by per cent within."""
 SCHEDULE = 0.01
 """Of every metric: what one request more or less in a batch moves, which no table tells."""
+
+
+def values_of(run: Run) -> dict[str, float | int | None]:
+    """Its metrics by name."""
+    return {metric.name: metric.value for metric in run.metrics_list}
 
 
 class Bounds(NamedTuple):
@@ -37,11 +43,11 @@ class Interval:
         return low <= value <= high
 
 
-def interval(setup: Setup, run: Run, level: int = 90) -> Interval:
-    """Bounds around a finished run's metrics. Raises InputError without a kernel profile."""
+def interval(setup: Setup, metrics: Mapping[str, float | int | None], level: int = 90) -> Interval:
+    """Bounds around a run's metrics by name. Raises InputError without a kernel profile."""
     if level not in QUANTILES:
-        known = ", ".join(map(str, QUANTILES))
-        raise InputError(f"--interval {level}: expected one of {known} per cent")
+        levels = ", ".join(map(str, QUANTILES))
+        raise InputError(f"--interval {level}: expected one of {levels} per cent")
     if setup.profile is None:
         raise InputError(
             "--interval: comes from a kernel profile's rows; a roofline's error is not known, "
@@ -50,11 +56,10 @@ def interval(setup: Setup, run: Run, level: int = 90) -> Interval:
     profile, z = setup.profile, QUANTILES[level]
     others = [execute(replace(setup, profile=shifted(profile, sign * z))) for sign in (-1, 1)]
     bounds: dict[str, Bounds] = {}
-    for metric in run.metrics_list:
-        values = [other[metric.name] for other in (run, *others)]
-        known_values = [float(value) for value in values if value is not None]
-        if len(known_values) == len(values):
-            low, high = min(known_values), max(known_values)
-            own = abs(known_values[0])
-            bounds[metric.name] = Bounds(low - z * SCHEDULE * own, high + z * SCHEDULE * own)
+    for name, own in metrics.items():
+        values = [own, *(other[name] for other in others)]
+        known = [float(value) for value in values if value is not None]
+        if len(known) == len(values):
+            margin = z * SCHEDULE * abs(known[0])
+            bounds[name] = Bounds(min(known) - margin, max(known) + margin)
     return Interval(level, bounds)

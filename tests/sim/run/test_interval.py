@@ -11,7 +11,7 @@ from sim.cost.kernels.spread import LEAST, repeat_spread, shifted, spreads
 from sim.measured.comparison import compare
 from sim.measured.prediction import prediction
 from sim.measured.read import read_measured
-from sim.run.interval import SCHEDULE, interval
+from sim.run.interval import SCHEDULE, interval, values_of
 from sim.run.simulation import execute
 from tests.made_up import write_model, write_profile_folder
 from workloads.errors import InputError
@@ -54,7 +54,7 @@ def test_a_recorded_run_lies_within_its_interval() -> None:
     measured = read_measured(RTX_4090)
     setup = prediction(measured)
     run = execute(setup)
-    bounds = interval(setup, run, 90)
+    bounds = interval(setup, values_of(run), 90)
     judged = [e for e in compare(measured, run) if e.tolerance_pct is not None]
     inside = sum(bounds.holds(e.name, e.measured) for e in judged)
     assert inside >= 0.85 * len(judged)
@@ -69,6 +69,6 @@ def test_what_has_no_interval_is_one_line() -> None:
     setup = prediction(read_measured(RTX_4090), cost="roofline")
     run = execute(replace(setup, trace=setup.trace))
     with pytest.raises(InputError, match="a roofline's error is not known"):
-        interval(setup, run)
+        interval(setup, values_of(run))
     with pytest.raises(InputError, match="expected one of 80, 90, 95, 99"):
-        interval(setup, run, 50)
+        interval(setup, values_of(run), 50)
