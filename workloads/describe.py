@@ -5,14 +5,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from workloads import prefix as prefix_blocks
+from workloads import turns as turn_lines
 from workloads.read import Lengths
-from workloads.schema import Ints, PrefixBlocks, Provenance, Trace, total
+from workloads.schema import Ints, PrefixBlocks, Provenance, Trace, Turns, total
 from workloads.transform import mean_rate
 
 DEFINITIONS = {
     "request_rate": "requests / span, in requests/s",
     "inter_arrival_cv": "population standard deviation of the gaps / their mean",
     "percentiles": "interpolated linearly between the two nearest values",
+    "reused": "full blocks in the leading run of ids that the same line of requests has named "
+    "before, where a sub-agent's line begins with none / all full blocks",
+    "pause": "seconds between an answer and the request that waited for it",
     "repeated": "blocks an unlimited cache would hold on arrival / all blocks, in order of arrival",
 }
 
@@ -41,6 +45,21 @@ class PrefixStats:
 
 
 @dataclass(frozen=True, slots=True)
+class SessionStats:
+    """Who waits for whom. A line is a session's own requests, or those of a sub-agent of it."""
+
+    sessions: int
+    lines: int
+    turns_mean: float  # requests of a session
+    turns_max: int
+    pause_p50_s: float | None
+    pause_p90_s: float | None
+    pause_max_s: float | None
+    full_blocks: int
+    reused_blocks: int
+
+
+@dataclass(frozen=True, slots=True)
 class Description:
     """A trace's facts; see DEFINITIONS. None where a fact doesn't exist, such as a rate of ties."""
 
@@ -53,6 +72,7 @@ class Description:
     output_tokens: TokenStats
     prefix: PrefixStats | None
     provenance: Provenance
+    sessions: SessionStats | None = None
 
 
 def describe(trace: Trace | Lengths) -> Description:
@@ -76,6 +96,7 @@ def describe(trace: Trace | Lengths) -> Description:
         request_rate=mean_rate(trace),
         inter_arrival_cv=_inter_arrival_cv(trace),
         prefix=None if trace.prefix is None else _prefix_stats(trace.prefix),
+        sessions=None if trace.turns is None else _session_stats(trace, trace.turns),
     )
 
 
@@ -99,3 +120,39 @@ def _prefix_stats(prefix: PrefixBlocks) -> PrefixStats:
         unique_blocks=prefix_blocks.unique_blocks(prefix),
         repeated=float(prefix_blocks.seen_before(prefix).sum() / len(prefix.ids)),
     )
+
+
+def _session_stats(trace: Trace, turns: Turns) -> SessionStats:
+    requests = np.bincount(turns.session)
+    waits = np.diff(turns.offsets) > 0
+    pauses = turns.delay_s[waits]
+    ranks = tuple(float(one) for one in np.percentile(pauses, (50, 90, 100))) if len(pauses) else ()
+    p50, p90, longest = ranks or (None, None, None)
+    line = turn_lines.lines(turns)
+    full, reused = (0, 0) if trace.prefix is None else _reused(trace, trace.prefix, line)
+    return SessionStats(
+        sessions=len(requests),
+        lines=int(line.max()) + 1,
+        turns_mean=float(requests.mean()),
+        turns_max=int(requests.max()),
+        pause_p50_s=p50,
+        pause_p90_s=p90,
+        pause_max_s=longest,
+        full_blocks=full,
+        reused_blocks=reused,
+    )
+
+
+def _reused(trace: Trace, prefix: PrefixBlocks, line: Ints) -> tuple[int, int]:
+    """Full blocks, and those of them that a cache of the line's own would hold."""
+    full = reused = 0
+    seen: dict[int, set[int]] = {}
+    for row in range(len(trace)):
+        blocks = int(trace.prompt_tokens[row]) // prefix.block_tokens
+        start = int(prefix.offsets[row])
+        ids = prefix.ids[start : start + blocks].tolist()
+        known = seen.setdefault(int(line[row]), set())
+        full += blocks
+        reused += next((at for at, one in enumerate(ids) if one not in known), blocks)
+        known.update(ids)
+    return full, reused

@@ -51,6 +51,21 @@ def _facts(description: Description) -> Table:
         blocks = f"{prefix.blocks:,} of {prefix.block_tokens} tokens"
         facts["prefix blocks"] = f"{blocks}, {prefix.unique_blocks:,} unique"
         facts["seen before (unlimited cache)"] = f"{prefix.repeated:.2%} of blocks"
+    if (sessions := description.sessions) is not None:
+        facts |= {
+            "sessions": f"{sessions.sessions:,} in {sessions.lines:,} lines of requests",
+            "requests a session": f"{sessions.turns_mean:,.1f} on average, at most "
+            f"{sessions.turns_max:,}",
+            "pause p50, p90, longest": ", ".join(
+                _number(pause, 1, " s")
+                for pause in (sessions.pause_p50_s, sessions.pause_p90_s, sessions.pause_max_s)
+            ),
+        }
+        if sessions.full_blocks:
+            share = sessions.reused_blocks / sessions.full_blocks
+            facts["reused within a line"] = (
+                f"{sessions.reused_blocks:,} of {sessions.full_blocks:,} full blocks, {share:.2%}"
+            )
     table = Table("fact", "value", title=Text(description.name), title_justify="left")
     for name, value in facts.items():
         table.add_row(name, Text(value))

@@ -27,6 +27,24 @@ def pick(turns: Turns, rows: Ints) -> Turns:
     )
 
 
+def lines(turns: Turns) -> Ints:
+    """The line (n,) that each request belongs to, numbered by first requests.
+
+    A turn belongs to the line of the one before it; a first turn begins a line of its own.
+    """
+    line = np.empty(len(turns.session), dtype=np.int64)
+    count = 0
+    for row, turn in enumerate(turns.turn.tolist()):
+        before = turns.after[turns.offsets[row] : turns.offsets[row + 1]].tolist()
+        own = next((one for one in before if turns.turn[one] == turn - 1), None) if turn else None
+        if own is None:
+            line[row] = count
+            count += 1
+        else:
+            line[row] = line[own]
+    return line
+
+
 def joined(one: Trace, two: Trace, order: Ints) -> Turns | None:
     """Turns of both traces' rows, one after the other, put into `order` (n + m,).
 

@@ -13,6 +13,7 @@ import pytest
 
 from workloads import read_trace
 from workloads.catalog import shipped
+from workloads.describe import describe
 from workloads.errors import InputError
 from workloads.schema import Trace
 
@@ -62,6 +63,18 @@ def test_published_reuse() -> None:
         known.update(ids)
     assert references == 374_471
     assert reused == 310_928
+
+
+def test_describe_says_the_published_facts() -> None:
+    """What a user's own copy of the whole set is checked with: `kvtwin traces describe FOLDER`."""
+    found = describe(read_trace("coding-agents"))
+    assert found.sessions is not None
+    assert found.prompt_tokens.total == 23_983_055
+    assert found.output_tokens.total == 354_187
+    assert found.sessions.sessions == 62
+    assert found.sessions.lines == 62 + 6
+    assert (found.sessions.full_blocks, found.sessions.reused_blocks) == (374_471, 310_928)
+    assert f"{found.sessions.reused_blocks / found.sessions.full_blocks:.4f}" == "0.8303"
 
 
 def test_ids_of_one_conversation_mean_nothing_in_another() -> None:

@@ -16,6 +16,7 @@ from workloads.readers.source import Source
 from workloads.readers.stamps import has_offset
 from workloads.schema import Floats, Ints, PrefixBlocks
 
+_SCAN_BYTES = 1 << 20
 _JSON_BLOCK_BYTES = 16 << 20  # one line must fit: long prompts list thousands of blocks
 
 
@@ -96,6 +97,23 @@ def _csv(source: Source, selection: Selection, as_text: bool = False) -> Any:
     return table.rename_columns(names).select(selection.columns)
 
 
+def _csv_typed(source: Source, selection: Selection) -> Any:
+    # Arrow takes 0x10 for 16, where a person may mean an identifier; as text it is refused.
+    return (
+        _csv_text(source, selection) if _mentions_hexadecimal(source) else _csv(source, selection)
+    )
+
+
+def _mentions_hexadecimal(source: Source) -> bool:
+    last = b""
+    with source.stream() as stream:
+        while chunk := bytes(stream.read(_SCAN_BYTES)):
+            if b"0x" in (window := (last + chunk).lower()):
+                return True
+            last = window[-1:]
+    return False
+
+
 def _csv_text(source: Source, selection: Selection) -> Any:
     """As `_csv`, with blanks about values and counts like 10.0."""
     import pyarrow as pa
@@ -106,9 +124,18 @@ def _csv_text(source: Source, selection: Selection) -> Any:
         column = pc.utf8_trim_whitespace(table[name])
         if pa.types.is_integer(kind):
             column = pc.replace_substring_regex(column, r"^(-?[0-9]+)\.0*$", r"\1")
+            _require(_all_match(column, r"^-?[0-9]+$"))
+        elif pa.types.is_floating(kind):
+            _require(_all_match(column, r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"))
         if not pa.types.is_list(kind):
             table = table.set_column(table.column_names.index(name), name, column.cast(kind))
     return table
+
+
+def _all_match(column: Any, pattern: str) -> bool:
+    import pyarrow.compute as pc
+
+    return pc.all(pc.match_substring_regex(column, pattern)).as_py() is not False
 
 
 def _records(source: Source, selection: Selection) -> Any:
@@ -164,7 +191,7 @@ def _parquet(source: Source, selection: Selection) -> Any:
     return source.parquet().read(columns=selection.columns)
 
 
-_LOADERS = {"csv": _csv, "jsonl": _jsonl, "records": _records, "parquet": _parquet}
+_LOADERS = {"csv": _csv_typed, "jsonl": _jsonl, "records": _records, "parquet": _parquet}
 _LENIENT = {"csv": _csv_text, "jsonl": _records}
 _PADS = ("", " ", "  ")  # a header's names may follow blanks, as in `a, b`
 

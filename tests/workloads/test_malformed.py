@@ -1,0 +1,17 @@
+"""Malformed trace files: one line each, and none accepted with a wrong count."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.workloads.malformed import BASE, KINDS, outcome, variant
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_variants(name: str, tmp_path: Path) -> None:
+    kind = KINDS[name]
+    assert outcome(kind, kind.write(BASE), tmp_path / "f") == "accepted"
+    seen = Counter(outcome(kind, variant(kind, seed), tmp_path / "f") for seed in range(40))
+    assert seen["refused"] > 10
+    assert seen["accepted"] > 3
