@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("sim", "executor", "reports", "workloads", "tests", "docs")
+LONGEST_S = 300
+PACKAGES = ("kvtwin", "sim", "executor", "reports", "workloads", "tests", "docs")
 METRICS, METRIC_TESTS = "sim/run/metrics.py", "tests/sim/run/test_metrics.py"
 ANSWERS = "tests/sim/policy/test_known_answers.py"
 
@@ -109,10 +110,10 @@ MUTANTS = (
         f"{METRIC_TESTS}::test_percentiles_of_token_gaps_weigh_every_gap",
     ),
     Mutant(
-        "a sample only after it was due",
-        "sim/engine/loop.py",
-        "if now >= sample_as:",
-        "if now > sample_as:",
+        "samples due an interval after the last, not on a grid",
+        "sim/engine/record.py",
+        "(now_as // self._interval_as + 1) * self._interval_as",
+        "now_as + self._interval_as",
         f"{METRIC_TESTS}::test_samples_are_taken_in_the_first_step_at_or_after_they_are_due",
     ),
     Mutant(
@@ -229,7 +230,7 @@ MUTANTS = (
 
 
 def outcome(mutant: Mutant, tree: Path) -> str:
-    """Of the mutant's test in the mutated tree: killed, SURVIVED, STALE, or BROKEN without it."""
+    """killed, SURVIVED, HANGS; STALE where its place is gone, BROKEN where its test is."""
     place = tree / mutant.file
     text = (ROOT / mutant.file).read_text(encoding="utf-8")
     if text.count(mutant.old) != 1:
@@ -238,8 +239,10 @@ def outcome(mutant: Mutant, tree: Path) -> str:
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider"]
     try:
         done = subprocess.run(
-            [*command, mutant.test], cwd=tree, capture_output=True, text=True, check=False
+            [*command, mutant.test], cwd=tree, capture_output=True, text=True, timeout=LONGEST_S
         )
+    except subprocess.TimeoutExpired:
+        return "HANGS"
     finally:
         place.write_text(text, encoding="utf-8")
     if done.returncode == 1:
