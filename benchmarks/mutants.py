@@ -62,8 +62,8 @@ MUTANTS = (
     Mutant(
         "a built-in policy name taken over",
         "sim/policy/registry.py",
-        "{**found, **BUILT_IN}",
-        "{**BUILT_IN, **found}",
+        "{**plugins.found().policies, **BUILT_IN}",
+        "{**BUILT_IN, **plugins.found().policies}",
         "tests/sim/policy/test_third_party.py::test_built_in_names_cannot_be_taken_over",
     ),
     Mutant(
@@ -121,7 +121,7 @@ MUTANTS = (
         "sim/policy/counting/pages.py",
         "self.free -= need - seq.held\n        seq.held = need\n\n    def join",
         "self.free -= need\n        seq.held = need\n\n    def join",
-        f"{METRIC_TESTS}::test_memory_shares_and_peak",
+        f"{METRIC_TESTS}::test_a_context_in_two_chunks_takes_its_blocks_once",
     ),
     Mutant(
         "preallocation seats one more than fits",

@@ -22,7 +22,7 @@ from reports.latency import end_to_end, time_per_output_token, time_to_first_tok
 from reports.load import Run
 from reports.ranking import limitation, ranked
 from reports.sweep import Sweep, find_sweep
-from reports.tables import Table
+from reports.table import Table
 from reports.validation import Validation
 
 SHOWN = 8

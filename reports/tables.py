@@ -1,7 +1,6 @@
 """The numbers behind each chart as a small table, for readers without JavaScript or eyes."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -13,19 +12,13 @@ from reports.formats import GIB, number
 from reports.language import tr
 from reports.latency import Latency
 from reports.load import Run
+from reports.table import Table
 from reports.theme import USES
 
 SPANS = 8
 """Rows a run: enough to see a trend."""
 
 QUANTILES = (1, 10, 25, 50, 75, 90, 99)
-
-
-class Table(NamedTuple):
-    """Texts; the first column names the row."""
-
-    head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
 
 
 def shares(runs: Sequence[Run]) -> Table:

@@ -9,7 +9,7 @@ from reports.agreement import Pair, judged
 from reports.formats import number, shown_unit
 from reports.language import tr
 from reports.latency import end_to_end, time_to_first_token
-from reports.tables import Table
+from reports.table import Table
 from reports.theme import INK, MUTED, axis, figure, stroke
 from reports.validation import Validation
 

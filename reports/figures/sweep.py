@@ -9,7 +9,7 @@ from reports.formats import number, rate_per_s
 from reports.language import tr
 from reports.service import service
 from reports.sweep import RATE, Sweep
-from reports.tables import Table
+from reports.table import Table
 from reports.theme import MUTED, axis, figure, panel_domain, panel_title, panels_height, stroke
 
 PANEL = 150

@@ -6,10 +6,9 @@ over several GPUs, then host work. Decode is bound by memory, prefill by arithme
 out of the same formula.
 """
 
-from dataclasses import dataclass
 from functools import cache
 
-from sim.cost.base import Constant
+from sim.cost.base import Constant, Efficiency
 from sim.cost.kernels.all_reduce import assumed
 from sim.hardware import Device
 from sim.model.geometry import Model
@@ -20,36 +19,6 @@ UNMEASURED_SUMS = (
     "a real run on two GPUs over PCIe took 1.7 times as long a token, 1.9 to 2.3 times end to end "
     "and to the first (docs/accuracy.md)"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Efficiency:
-    """What real kernels reach of the datasheet, each named with its source."""
-
-    bandwidth: Constant = Constant(
-        "bandwidth_efficiency",
-        0.90,
-        "of peak",
-        "device copy measured on an H200: 4.3 of 4.8 TB/s",
-    )
-    matmul: Constant = Constant(
-        "matmul_efficiency",
-        0.80,
-        "of peak",
-        "bf16 GEMM 8192^3 measured on an H200: 790 of 989 TFLOP/s",
-    )
-    attention: Constant = Constant(
-        "attention_efficiency",
-        0.60,
-        "of peak",
-        "causal prefill attention, Dao, FlashAttention-2 (2023), A100 forward: 60 to 73 %",
-    )
-    overhead: Constant = Constant(
-        "step_overhead",
-        0.001,
-        "s",
-        "scheduling, input preparation and sampling a step; assumed, to be calibrated",
-    )
 
 
 class Roofline:

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +18,9 @@ from reports.files import SCHEMA_VERSION
 from sim.engine.record import STATUSES, Column
 from sim.policy.manager import group_bytes
 from sim.run.metrics import as_dicts
-from sim.run.simulation import Run, Setup
+
+if TYPE_CHECKING:
+    from sim.run.simulation import Run, Setup
 
 
 def folder_name(label: str) -> str:
@@ -26,7 +28,7 @@ def folder_name(label: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.+-]+", "-", label).strip("-")
 
 
-def write_run(run: Run, folder: Path, command: str) -> dict[str, Any]:
+def write_run(run: "Run", folder: Path, command: str) -> dict[str, Any]:
     """Write the run into an existing, empty folder; returns what run.json holds."""
     requests = dict(run.log.requests)
     status = pa.DictionaryArray.from_arrays(
@@ -77,7 +79,7 @@ def _version(package: str) -> str:
         return "not installed"
 
 
-def describe_run(run: Run, command: str) -> dict[str, Any]:
+def describe_run(run: "Run", command: str) -> dict[str, Any]:
     """What run.json holds: all that decided the outcome, and its metrics."""
     setup = run.setup
     trace, model, device = setup.trace, setup.model, setup.device
@@ -150,7 +152,7 @@ def describe_run(run: Run, command: str) -> dict[str, Any]:
     }
 
 
-def _groups(setup: Setup) -> list[dict[str, Any]]:
+def _groups(setup: "Setup") -> list[dict[str, Any]]:
     """A token's bytes in each group of layers, on one device, as the policy stores it."""
     pool = setup.policy.manager(setup.pool).pool
     return [

@@ -3,13 +3,16 @@
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from reports.build import write_report
 from sim.run.folder import write_run
-from sim.run.simulation import Run
+
+if TYPE_CHECKING:
+    from sim.run.simulation import Run
 
 
-def report_runs(runs: Sequence[Run | Path], out: Path) -> Path:
+def report_runs(runs: "Sequence[Run | Path]", out: Path) -> Path:
     """Write the report to `out`, which is returned. Raises InputError as `write_report` does."""
     with tempfile.TemporaryDirectory() as folder:
         places = []

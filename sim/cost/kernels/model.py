@@ -11,7 +11,7 @@ from bisect import bisect_right
 from functools import cache
 from math import inf
 
-from sim.cost.base import Constant
+from sim.cost.base import Constant, Efficiency
 from sim.cost.kernels.all_reduce import AllReduce, MeasuredAllReduce, all_reduce, assumed
 from sim.cost.kernels.experts import Experts
 from sim.cost.kernels.grid import Grid, Line
@@ -25,7 +25,6 @@ from sim.cost.kernels.profile import (
 )
 from sim.cost.kernels.rules import KernelRules, captured_size
 from sim.cost.kernels.skew import LengthSkew, has_skew
-from sim.cost.roofline import Efficiency
 from sim.hardware import DEVICES, Device
 from sim.model.geometry import Model
 from sim.model.kv_formats import kv_format

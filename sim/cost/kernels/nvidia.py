@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 import pyarrow.dataset as ds
 
+from sim.cost.base import Efficiency
 from sim.cost.kernels.grid import Line, neighbours
 from sim.cost.kernels.profile import Profile, Row, shape
 from sim.cost.kernels.streams import streams
-from sim.cost.roofline import Efficiency
 from sim.hardware import Device
 from sim.model.geometry import Model
 from workloads.errors import InputError

@@ -4,8 +4,8 @@ Norms, activation, rotary embedding and KV writes do a handful of operations a b
 is what they read and write. The smallest takes a launch and a round trip to memory: the floor.
 """
 
+from sim.cost.base import Efficiency
 from sim.cost.kernels.profile import Row
-from sim.cost.roofline import Efficiency
 from sim.hardware import Device
 from sim.model.geometry import Model
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sim import simulate
@@ -110,6 +110,7 @@ def test_waiting_matches_the_m_d_1_queue(load: float) -> None:
     assert waited == pytest.approx(load * service_s / (2 * (1 - load)), rel=0.03)
 
 
+@example(first=10, growth=0, span=30, limit=9)  # three steps end exactly then
 @given(
     first=st.integers(1, 10**15),
     growth=st.integers(0, 10**12),

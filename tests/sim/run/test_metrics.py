@@ -246,6 +246,12 @@ def test_memory_shares_are_over_samples_in_which_requests_run(
     check(rough[1], {name: 100 * held.mean() / 19 for name, held in expected.items()})
 
 
+def test_a_context_in_two_chunks_takes_its_blocks_once() -> None:
+    """12 tokens in chunks of 8 and 4 are three blocks of 4 tokens of 4 bytes, of ten."""
+    _, found = served([(0.0, 12, 1)], "paging:block_size=4", Pool(160, 4, 100), 0.25)
+    check(found, {"steps": 2, "kv_used_peak_bytes": 3 * 16})
+
+
 def test_work_of_the_engine(
     smooth: tuple[Log, dict[str, float]], rough: tuple[Log, dict[str, float]]
 ) -> None:
