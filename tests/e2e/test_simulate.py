@@ -161,3 +161,22 @@ def test_metrics_do_not_depend_on_the_number_of_processes(tmp_path: Path) -> Non
         for jobs in ("1", "2")
     ]
     assert runs[0] == runs[1]
+
+
+def test_closed_loops_are_the_same_under_any_jobs_and_hash_seed(tmp_path: Path) -> None:
+    """Sessions whose turns wait, and drawn think times: tables of the same bytes."""
+    command = ["simulate", "coding-agents", "--first", "120", "--users", "6", "--think-time"]
+    command += ["exponential:5s", "--model", "llama-3.1-8b", "--gpu", "h100", "--no-report"]
+    command += ["--policy", "paging", "--policy", "paging+prefix"]
+    for jobs in ("1", "2"):
+        subprocess.run(
+            [sys.executable, "-m", "sim.cli", *command, "--jobs", jobs, "-o", f"jobs{jobs}"],
+            cwd=tmp_path,
+            env={**ENVIRONMENT, "PYTHONHASHSEED": jobs},
+            capture_output=True,
+            check=True,
+        )
+    for policy in ("paging", "paging+prefix"):
+        for table in ("requests", "steps", "timeline"):
+            one, two = (tmp_path / f"jobs{n}" / policy / f"{table}.parquet" for n in (1, 2))
+            assert one.read_bytes() == two.read_bytes()
