@@ -8,7 +8,7 @@ def caveats(run: Run) -> tuple[str, ...]:
     """Each warning of the cost model; nothing of a measured run."""
     if run.info.kind == "measured":
         return ()
-    return (*(tr(warning) for warning in run.info.cost.warnings), *_free_communication(run))
+    return tuple(tr(warning) for warning in run.info.cost.warnings)
 
 
 def times(run: Run) -> str:
@@ -29,19 +29,3 @@ def _profile(run: Run) -> str:
         if constant.source.startswith("profile "):
             return constant.source.removeprefix("profile ").split(":")[0]
     return "table"
-
-
-def _free_communication(run: Run) -> tuple[str, ...]:
-    """The roofline's largest known error, unless it counts the communication."""
-    cost, count = run.info.cost, run.info.device.count
-    counted = any("all_reduce" in constant.name or "link" in constant.name
-                  for constant in cost.constants)  # fmt: skip
-    if cost.name != "roofline" or count < 2 or counted:
-        return ()
-    return (
-        tr(
-            "Communication between the {count} GPUs is taken as free: on a real run with two, "
-            "latencies were twice those of this model (docs/accuracy.md).",
-            count=count,
-        ),
-    )

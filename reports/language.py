@@ -12,6 +12,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Literal
 
+from workloads.errors import InputError
+
 Language = Literal["en", "zh"]
 LANGUAGES: dict[Language, str] = {"en": "en", "zh": "zh-CN"}
 """By name on the command line, the tag of BCP 47 for it."""
@@ -34,10 +36,18 @@ def current() -> Language:
     return _current.get()
 
 
-def tr(text: str, **values: object) -> str:
+def tr(text: str, /, **values: object) -> str:
     """The text in the current language, `values` set into its braces."""
     known = text if current() == "en" else catalogue(current()).get(text, text)
     return known.format(**values) if values else known
+
+
+def language(name: str) -> Language:
+    """The language of this name. Raises InputError for one that isn't spoken here."""
+    for known in LANGUAGES:
+        if name == known:
+            return known
+    raise InputError(f"--lang {name}: expected one of {', '.join(LANGUAGES)}")
 
 
 @cache

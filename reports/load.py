@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reports.files import MEMORY, SCHEMA_VERSION
+from reports.recorded import recorded
 from reports.run_json import RunInfo
 from workloads.columns import Kind, read_columns
 from workloads.errors import InputError
@@ -107,6 +108,9 @@ def _load(folder: Path) -> Run:
         _table(folder / "timeline.parquet", TIMELINE),
     )
     _check_whole(run)
+    if info.kind == "measured":
+        known = recorded(info.metrics, len(run.steps["start_s"]), run.timeline)
+        run = replace(run, info=info.model_copy(update={"metrics": known}))
     return run
 
 

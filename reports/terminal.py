@@ -1,36 +1,76 @@
-"""The comparison on a terminal: a row a run, the headline metrics as columns."""
+"""The outcome on a terminal of 80 columns: the verdict, a row a run, where the times are from."""
 
 from collections.abc import Mapping, Sequence
+from textwrap import wrap
 from typing import NamedTuple
 
 from rich.table import Table
 from rich.text import Text
 
+from reports.caveats import caveats, times
 from reports.comparison import MetricLike, rows
-from reports.formats import column
+from reports.formats import rate_per_s
+from reports.language import current, tr
+from reports.load import Run
+from reports.service import service
+from reports.verdict import verdict
 from workloads.console import console
+
+WIDTH = 80
 
 TERMINAL = (
     "finished",
-    "truncated",
-    "refused",
     "unfinished",
-    "kv_live_of_used_mean",
-    "running_mean",
-    "output_throughput",
+    "request_throughput",
+    "ttft_ms_p50",
     "ttft_ms_p99",
+    "tpot_ms_p50",
+    "waiting_mean",
+    "num_preemptions",
+    "kv_live_of_used_mean",
 )
 """What 80 columns hold beside a name; the report has the rest."""
 
-ONLY_IF_ANY = ("truncated", "refused", "unfinished")
+ONLY_IF_ANY = ("unfinished",)
 """Columns that say nothing while they are zero everywhere."""
 
+SHORT = {
+    "request_throughput": "Served",
+    "waiting_mean": "Waiting",
+    "num_preemptions": "Pre-\nempted",
+    "kv_live_of_used_mean": "Live\nof used",
+}
 
-def print_summary(
-    runs: Mapping[str, Sequence[Mapping[str, object]] | Sequence[MetricLike]],
-) -> None:
-    """Print `summary_table` on stdout."""
-    console().print(summary_table(runs))
+
+def print_outcome(runs: Sequence[Run]) -> None:
+    """Verdict, table, source of the times and warnings, on stdout."""
+    said = verdict(runs)
+    for line in (said.headline, *said.details[:2]):
+        print("\n".join(wrapped(line)))
+    print()
+    console().print(summary_table({run.label: run.info.metrics for run in runs}))
+    rates = {service(run).offered for run in runs}
+    offered = [rate_per_s(rate) for rate in rates if rate is not None]
+    if len(rates) == 1 and offered:
+        print(tr("Offered: {rate} requests/s.", rate=offered[0]), end=" ")
+    print(tr("Times: {source}.", source="; ".join(dict.fromkeys(times(run) for run in runs))))
+    for warning in dict.fromkeys(line for run in runs for line in caveats(run)):
+        print("\n".join(wrapped(tr("warning: {text}", text=warning))))
+
+
+def wrapped(text: str) -> list[str]:
+    """The text in lines of at most 80 columns; signs of Chinese take two, and break anywhere."""
+    if current() == "en":
+        return wrap(text, WIDTH, break_long_words=False, break_on_hyphens=False)
+    lines, width = [""], 0
+    for sign in text:
+        own = 2 if ord(sign) >= 0x2E80 else 1
+        if width + own > WIDTH:
+            lines.append("")
+            width = 0
+        lines[-1] += sign
+        width += own
+    return lines
 
 
 class _Metric(NamedTuple):
@@ -56,22 +96,24 @@ def summary_table(
         if name in found and (name not in ONLY_IF_ANY or any(found[name].values))
     ]
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
-    table.add_column("policy", no_wrap=True)
-    columns = [column(row.values, row.unit) for row in shown]
-    for row, (shown_in, _) in zip(shown, columns, strict=True):
-        unit = shown_in.replace("requests", "")  # wider than any count of them
-        heading = "\n".join([*row.label.split(), *filter(None, [unit])])
+    table.add_column(tr("policy"), no_wrap=True)
+    for row in shown:
+        unit = row.unit.replace("requests", "")  # wider than any count of them
+        label = tr(row.label) if current() != "en" else SHORT.get(row.name, row.label)
+        heading = "\n".join([*label.replace(" ", "\n").split("\n"), *filter(None, [unit])])
+        if row.name in SHORT and current() == "en":
+            heading = "\n".join(filter(None, [label, unit]))
         table.add_column(heading, justify="right", no_wrap=True, vertical="bottom")
     for i, label in enumerate(runs):
-        # A spec breaks after its name and its commas, or long ones would squeeze the numbers.
-        cells: list[str | Text] = [label.replace(":", ":\n  ").replace(",", ",\n  ")]
-        cells += [
-            Text(texts[i], "bold green" if row.best[i] else "")
-            for row, (_, texts) in zip(shown, columns, strict=True)
-        ]
+        # A spec breaks after its name, commas and modifiers, or it would squeeze the numbers.
+        name = label.replace(":", ":\n  ").replace(",", ",\n  ").replace("+", "\n  +")
+        cells: list[str | Text] = [name]
+        cells += [Text(row.texts[i], "bold green" if row.best[i] else "") for row in shown]
         table.add_row(*cells)
     return table
 
 
 def _metric(metric: Mapping[str, object] | MetricLike) -> MetricLike:
-    return _Metric(**metric) if isinstance(metric, Mapping) else metric  # type: ignore[arg-type]
+    if isinstance(metric, Mapping):
+        return _Metric(**{name: metric[name] for name in _Metric._fields})  # type: ignore[arg-type]
+    return metric

@@ -27,6 +27,7 @@ app = App(
 COMMANDS = {
     "simulate": ("sim.commands.simulate:simulate", "Replay a trace through cache policies."),
     "report": ("reports.cli:report", "Compare runs in one HTML file that opens offline."),
+    "show": ("sim.commands.show:show", "Print a run: load, waste, the slowest requests."),
     "calibrate": ("executor.cli:calibrate", "Time a model's steps here, for the simulator."),
     "validate": ("executor.cli:validate", "Simulate, execute and compare."),
     "doctor": ("executor.cli:doctor", "What this machine can run, and whether kernels are right."),

@@ -99,7 +99,7 @@ def compare_run(
     found = errors(*pair, tolerance)
     bounds = None if interval is None else intervals(setup, values_of(pair[1]), interval)
     if output is not None:
-        _write(pair, output)
+        _write(pair, found, output)
     if json:
         print(dumps(as_json(measured, run, found, options, bounds), indent=1, allow_nan=False))
     else:
@@ -195,8 +195,8 @@ def _preemptions(run: Run) -> int:
     return int(run.log.requests["preemptions"].sum())
 
 
-def _write(pair: tuple[Run, Run], output: Path) -> None:
-    from reports.files import REPORT
+def _write(pair: tuple[Run, Run], found: list[Error], output: Path) -> None:
+    from reports.files import REPORT, VALIDATION
     from sim.run.folder import write_run
     from workloads.folders import replaced_folder
 
@@ -209,4 +209,30 @@ def _write(pair: tuple[Run, Run], output: Path) -> None:
             write_run(run, place, command)
         from reports.build import write_report  # late: it loads plotly
 
-        write_report(places, staged / REPORT)
+        judged = staged / VALIDATION
+        judged.write_text(dumps(_judged(found), indent=1, allow_nan=False), encoding="utf-8")
+        write_report(places, staged / REPORT, validation=judged)
+
+
+def _judged(found: list[Error]) -> dict[str, Any]:
+    """The errors as `kvtwin validate` writes them, so that one page shows both."""
+    return {
+        "schema_version": 1,
+        "passed": all(error.within for error in found),
+        "repeats": 1,
+        "rows": [
+            {
+                "policy": "predicted",
+                "name": error.name,
+                "label": error.label,
+                "unit": error.unit,
+                "predicted": error.predicted,
+                "measured": error.measured,
+                "error_percent": error.error_pct,
+                "spread_percent": None,
+                "tolerance_percent": error.tolerance_pct,
+                "passed": None if error.tolerance_pct is None else error.within,
+            }
+            for error in found
+        ],
+    }

@@ -1,20 +1,25 @@
-"""A status line on a terminal's stderr; nothing where there is none."""
+"""How far a command has come: a status line on a terminal, now and then a line elsewhere."""
 
 import sys
+from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.status import Status
 
+QUIET_S = 10.0
+"""A log hears of what takes longer than this, and not more often."""
+
 
 class Progress:
-    """How many of the runs are done, and what is going on."""
+    """How many of the runs are done, what is going on, and for about how long."""
 
     def __init__(self, runs: int) -> None:
         self._runs = runs
         self._done = 0
         self._status: Status | None = None
+        self._began = self._said = monotonic()
 
     def __enter__(self) -> "Progress":
         if sys.stderr.isatty():
@@ -36,9 +41,14 @@ class Progress:
     def done(self, label: str) -> None:
         """A run has ended."""
         self._done += 1
-        self.say(f"{self._done}/{self._runs} simulated, last {label}")
+        left = (monotonic() - self._began) / self._done * (self._runs - self._done)
+        rest = f", about {left:,.0f} s left" if left >= 1 else ""
+        self.say(f"{self._done}/{self._runs} simulated{rest}, last {label}")
 
     def say(self, what: str) -> None:
         """Show what is going on."""
         if self._status:
             self._status.update(what)
+        elif monotonic() - self._said >= QUIET_S:
+            self._said = monotonic()
+            print(what, file=sys.stderr)

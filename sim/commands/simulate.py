@@ -3,7 +3,7 @@
 import shlex
 import sys
 from dataclasses import replace
-from json import dumps, loads
+from json import dumps
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -58,7 +58,8 @@ def simulate(
         Print metrics as JSON instead of a table.
     """
     from reports.files import REPORT
-    from reports.terminal import print_summary
+    from reports.load import load_runs
+    from reports.terminal import print_outcome
     from sim.run.batch import run_all
     from sim.run.checks import find_unserved, notes, summary
     from sim.run.folder import folder_name
@@ -107,38 +108,28 @@ def simulate(
             )
     command = shlex.join(["kvtwin", *sys.argv[1:]])
     metrics: dict[str, list[dict[str, Any]]] = {}
-    warnings: dict[str, None] = {}  # in order of appearance
     with replaced_folder(output) as staged, Progress(len(setups)) as progress:
         places = [staged / folder for folder in folders]
         for label, values in run_all(setups, places, command, jobs):
             metrics[label] = values
-            warnings |= dict.fromkeys(_warnings(places[labels.index(label)]))
             progress.done(label)
+        runs = load_runs(places) if report or not json else []
         if report:
             progress.say("report")
             from reports.build import write_report  # late: it loads plotly
 
-            write_report(places, staged / REPORT)
+            write_report(runs, staged / REPORT)
     if json:
         written = {"output": str(output), "runs": metrics}
         print(dumps(written, indent=1, allow_nan=False, ensure_ascii=False))
         return
-    print_summary(metrics)
+    print_outcome(runs)
     if interval is not None:
         for each in setups:
             _print_interval(each, metrics[each.label], interval)
-    for warning in warnings:
-        print(f"warning: {warning}")
     for reason, rows in requests.provenance.dropped.items():
         print(f"{rows:,} of {requests.provenance.rows_read:,} rows dropped: {reason}")
     print(f"runs in {output}" + (f", report: {output / REPORT}" if report else ""))
-
-
-def _warnings(folder: Path) -> list[str]:
-    """Where the run's cost model left what it rests on, as its run.json says."""
-    written = loads((folder / "run.json").read_text(encoding="utf-8"))
-    found: list[str] = written["cost"]["warnings"]
-    return found
 
 
 def _print_interval(setup: Setup, metrics: list[dict[str, Any]], level: int) -> None:

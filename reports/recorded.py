@@ -1,0 +1,46 @@
+"""What a measured run's record holds: a count that was never taken is unknown, not zero."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from reports.run_json import Metric
+
+FROM_STEPS = (
+    "busy_share",
+    "steps",
+    "prefill_tokens",
+    "decode_tokens",
+    "num_preemptions",
+    "preempted_requests",
+    "recomputed_tokens",
+    "swapped_bytes",
+    "running_peak",
+    "waiting_peak",
+    "prefix_hit_tokens",
+    "kv_cached_mean_bytes",
+    "kv_reserved_share_mean",
+    "kv_internal_share_mean",
+    "kv_external_share_mean",
+    "kv_metadata_share_mean",
+    "kv_live_of_used_mean",
+    "kv_used_peak_bytes",
+)
+"""Metrics that need the engine's steps or its parts of memory."""
+
+FROM_MEMORY = ("kv_live_share_mean", "kv_free_share_mean", "kv_cache_usage_perc")
+FROM_SAMPLES = ("running_mean", "waiting_mean")
+
+
+def recorded(metrics: Sequence[Metric], steps: int, timeline: dict[str, Any]) -> tuple[Metric, ...]:
+    """The metrics, null where the record of `steps` rows and these samples can't tell."""
+    unknown: set[str] = set()
+    if not steps:
+        unknown |= {*FROM_STEPS}
+    if not timeline["live_bytes"].any():
+        unknown |= {*FROM_MEMORY}
+    if not timeline["running"].any():
+        unknown |= {*FROM_SAMPLES}
+    return tuple(
+        metric.model_copy(update={"value": None}) if metric.name in unknown else metric
+        for metric in metrics
+    )
