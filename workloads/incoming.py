@@ -80,7 +80,7 @@ def read_json_lines(file: Path, label: str | None = None, most: int = MOST_BYTES
 def parse_json(content: bytes) -> Any:
     """The value. Raises ValueError saying what it breaks of the dialect."""
     if _is_deep(content):
-        raise ValueError(f"not JSON: nested more than {DEEPEST} levels deep")
+        raise ValueError(f"not JSON: nested too deep, expected at most {DEEPEST} levels")
     hooks: dict[str, Any] = {}
     if _UNUSUAL_NUMBER.search(content):
         hooks = {"parse_int": _whole, "parse_float": _finite}

@@ -9,6 +9,7 @@ import numpy as np
 from workloads import prefix as prefix_blocks
 from workloads.catalog import SHIPPED, shipped
 from workloads.errors import InputError
+from workloads.outgoing import encodable
 from workloads.readers import chains, detect, documents, fault, table
 from workloads.readers.format import Selection
 from workloads.readers.source import explained, open_source
@@ -108,11 +109,11 @@ def read_any(
 
 def _sessions(path_or_name: str | PathLike[str], format: str | None) -> Trace | None:
     """The trace, where the place holds conversations or chains of requests; else None."""
-    label = fspath(path_or_name)
-    path = _place(label)
+    given = fspath(path_or_name)
+    path, label = _place(given), encodable(given)
     if format not in (None, "conversations", "sessions") or not path.exists():
         return None
-    name = path.name.split(".")[0] if shipped(label) is None else label
+    name = encodable(path.name.split(".")[0]) if shipped(label) is None else label
     if documents.holds_documents(path):
         found = documents.documents_in(path, label)
     else:
@@ -151,9 +152,9 @@ def _read(
     block_tokens: int | None,
     named: str | None = None,
 ) -> _Rows:
-    label = fspath(path_or_name)
-    entry = shipped(label)
-    path = Path(label) if entry is None else entry.path
+    given = fspath(path_or_name)
+    entry, label = shipped(given), encodable(given)
+    path = Path(given) if entry is None else entry.path
     if entry is None and not path.exists():
         names = ", ".join(known.name for known in SHIPPED)
         raise InputError(f"{label}: no such file, nor a shipped trace; those are: {names}")
@@ -178,6 +179,6 @@ def _read(
     if len(kept) == 0:
         listed = ", ".join(f"{count} {reason}" for reason, count in dropped.items())
         raise InputError(f"{label}: no usable request among {len(no_prompt)} rows: {listed}")
-    name = path.name.split(".")[0] if entry is None else entry.name
+    name = encodable(path.name.split(".")[0]) if entry is None else entry.name
     reader = f"{chosen.name}: has {', '.join(chosen.required)}"
     return _Rows(name, label, selection, columns, kept, dropped, reader)

@@ -101,10 +101,10 @@ BAD: dict[str, tuple[str | bytes, str]] = {
     ),
     "JSON bool": (GOOD.replace(": 1", ": true"), "line 1: prompt_tokens is True"),
     "JSON float": (GOOD.replace(": 1", ": 1.5"), "line 1: prompt_tokens is 1.5"),
-    "JSON NaN": (GOOD.replace(": 0", ": NaN"), "line 1: arrival_s is nan"),
+    "JSON NaN": (GOOD.replace(": 0", ": NaN"), "line 1: not JSON: NaN is no number"),
     "JSON arrival beyond all floats": (
         GOOD + GOOD.replace(": 0", f": 1{'0' * 400}"),
-        "line 2: arrival_s is 1000",
+        "line 2: not JSON: a number of 401 digits",
     ),
     "JSON number beyond all integers": (
         GOOD + GOOD.replace(": 1", f": {'9' * 5000}"),
@@ -112,6 +112,12 @@ BAD: dict[str, tuple[str | bytes, str]] = {
     ),
     "number beyond all integers": (OWN + f"0,{'9' * 5000},1\n", "line 2: prompt_tokens is '999"),
     "long field": (BLOCKS + f"0,1,1,16,{'5' * 200_000}\n", "line 2: hash_ids is '555"),
+    "blank beyond ASCII": ("\u00a0\n\u2028\n", "is empty"),
+    "year beyond nanoseconds": (AZURE + "2300-01-01 00:00:00,1,1\n", "line 2: TIMESTAMP is '2300"),
+    "hexadecimal": (OWN + "0,0x10,1\n", "line 2: prompt_tokens is '0x10', expected a whole"),
+    "date alone": (AZURE + "2023-11-16,1,1\n", "line 2: TIMESTAMP is '2023-11-16', expected a"),
+    "key twice": (GOOD.replace("}", ', "prompt_tokens": 2}'), "line 1: not JSON: the key 'prompt"),
+    "deep JSON": (GOOD + "[" * 5000 + "\n", "line 2: not JSON: nested too deep"),
     "JSON cut": (GOOD + GOOD[:20], "line 2: not JSON"),
     "JSON list between": (GOOD + "[1]\n", "line 2: is [1], expected a JSON object"),
     "too few blocks": (
@@ -305,3 +311,76 @@ def test_json_is_taken_whole_or_refused_at_its_first_bad_row(
         assert refusal(path).startswith("no usable request")
     else:
         assert len(read_trace(path)) == sum(row[2] != 0 for row in rows)
+
+
+def test_a_time_beyond_every_calendar(tmp_path: Path) -> None:
+    stamps = pa.array([0, 9 * 10**14], pa.timestamp("s"))
+    columns = {"TIMESTAMP": stamps, "ContextTokens": [1, 1], "GeneratedTokens": [1, 1]}
+    pq.write_table(pa.table(columns), tmp_path / "file")
+    assert refusal(tmp_path / "file").startswith("row 2: holds a time outside of the years")
+
+
+def test_truth_values_are_no_ids(tmp_path: Path) -> None:
+    columns = {"arrival_s": [0.0], "prompt_tokens": [1], "output_tokens": [1]}
+    ids = {"block_tokens": [16], "hash_ids": [[True]]}
+    pq.write_table(pa.table(columns | ids), tmp_path / "file")
+    assert refusal(tmp_path / "file").startswith("row 1: hash_ids is True")
+
+
+def test_quoted_line_ends_in_a_large_file(tmp_path: Path) -> None:
+    """Arrow looks for them only when asked to; 20,000 rows are more than one of its blocks."""
+    rows = [f'{i},1,2,"said\non two lines {"x" * 60}"' for i in range(20_000)]
+    text = "arrival_s,prompt_tokens,output_tokens,note\n" + "\n".join(rows) + "\n"
+    (tmp_path / "file.csv").write_text(text)
+    trace = read_trace(tmp_path / "file.csv")
+    assert (len(trace), int(trace.output_tokens.sum())) == (20_000, 40_000)
+
+
+def test_many_blank_lines_first(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("\n" * 5000 + OWN + "0,1,1\n")
+    assert len(read_trace(tmp_path / "file")) == 1
+
+
+def test_a_name_that_is_no_utf_8(tmp_path: Path) -> None:
+    path = tmp_path / "caf\udce9.csv"
+    path.write_text(OWN + "0,1,1\n")
+    trace = read_trace(path)
+    assert trace.name == "caf\\xe9"
+    trace.provenance.source.encode()
+
+
+@pytest.mark.parametrize("bad", [150_000, 299_999])
+def test_a_bad_row_far_behind_is_found_without_walking_to_it(
+    tmp_path: Path, bad: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Counted in rows that the careful path looks at: far fewer than stand before the bad one."""
+    from workloads.readers import fault
+
+    rows = [f"{i},10,20" for i in range(300_000)]
+    rows[bad] = f"{bad},ten,20"
+    (tmp_path / "file.csv").write_text(OWN + "\n".join(rows) + "\n")
+    looked = 0
+    finite = fault._finite
+
+    def counted(column: str, value: object) -> None:
+        nonlocal looked
+        looked += 1
+        finite(column, value)
+
+    monkeypatch.setattr(fault, "_finite", counted)
+    assert refusal(tmp_path / "file.csv").startswith(f"line {bad + 2}: prompt_tokens is 'ten'")
+    assert looked < 102_000
+
+
+def test_memory_is_named_where_memory_is_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from workloads.readers import table
+
+    def short(*_: object) -> None:
+        raise pa.ArrowMemoryError("malloc of size 64 failed")
+
+    (tmp_path / "file").write_text(OWN + "0,1,1\n")
+    monkeypatch.setitem(table._LOADERS, "csv", short)
+    with pytest.raises(MemoryError):
+        read_trace(tmp_path / "file")

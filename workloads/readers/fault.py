@@ -1,7 +1,6 @@
 """The careful path: walks a rejected file row by row to name the first fault."""
 
 import csv
-import json
 import math
 import re
 import sys
@@ -10,16 +9,19 @@ from datetime import datetime
 from typing import Any
 
 from workloads.errors import InputError
+from workloads.incoming import parse_json
+from workloads.readers import table
 from workloads.readers.format import Selection
 from workloads.readers.records import flat
 from workloads.readers.source import Source, explained
-from workloads.readers.stamps import has_offset, is_stamp
+from workloads.readers.stamps import FIRST_YEAR, LAST_YEAR, has_offset, is_stamp
 
 _WHOLE = re.compile(r"(-?\d{1,99})(\.0*)?", re.ASCII)
 _EXACT = 2**53
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _INT64_END = 1 << 63
 _ROWS_A_BATCH = 65_536
+_FIRST_ROWS = 1000
 _LONGEST_FIELD = 1 << 30
 
 Row = Mapping[str, Any]
@@ -41,7 +43,8 @@ def locate(source: Source, selection: Selection, reason: str) -> InputError:
     checks = _checks(selection)
     rows = 0
     with explained(source.label):
-        for where, row in _ROWS[source.kind](source, selection):
+        skipped = table.good_rows(source, selection)
+        for where, row in _ROWS[source.kind](source, selection, skipped):
             if isinstance(row, str):
                 return InputError(f"{source.label}: {where}: {row}")
             rows += 1
@@ -55,15 +58,26 @@ def locate(source: Source, selection: Selection, reason: str) -> InputError:
     return InputError(f"{source.label}: cannot be read: {reason or 'unexpected column types'}")
 
 
-def _csv_rows(source: Source, selection: Selection) -> Iterator[tuple[str, Row | str]]:
+def _is_known(row: int, skipped: int) -> bool:
+    """Whether a row is known to be good; a check may compare others with the first ones."""
+    return _FIRST_ROWS < row <= skipped
+
+
+def _csv_rows(
+    source: Source, selection: Selection, skipped: int
+) -> Iterator[tuple[str, Row | str]]:
     header = source.columns
     # A prompt's blocks are one field; the default limit of 131,072 characters is too short.
     csv.field_size_limit(_LONGEST_FIELD)
     with source.text() as text:
         reader = csv.reader(text, delimiter=source.delimiter)
         next(row for row in reader if row)
+        rows = 0
         for fields in reader:
             if not fields:
+                continue
+            rows += 1
+            if _is_known(rows, skipped):
                 continue
             where = f"line {reader.line_num}"
             if len(fields) != len(header):
@@ -79,19 +93,17 @@ def _csv_rows(source: Source, selection: Selection) -> Iterator[tuple[str, Row |
             yield where, row
 
 
-def _jsonl_rows(source: Source, selection: Selection) -> Iterator[tuple[str, Row | str]]:
+def _jsonl_rows(source: Source, selection: Selection, _: int) -> Iterator[tuple[str, Row | str]]:
     with source.text() as text:
         for number, line in enumerate(text, start=1):
             if not line.strip():
                 continue
             where = f"line {number}"
             try:
-                row = json.loads(line)
-            except json.JSONDecodeError as error:
-                yield where, f"not JSON: {error.msg} at column {error.colno}"
-                return
-            except ValueError as error:  # a number of too many digits
-                yield where, f"not JSON: {error}"
+                row = parse_json(line.encode())
+            except ValueError as error:
+                text_of = str(error)
+                yield where, text_of if text_of.startswith("not JSON") else f"not JSON: {text_of}"
                 return
             if not isinstance(row, dict):
                 yield where, f"is {_shown(row)}, expected a JSON object"
@@ -99,17 +111,34 @@ def _jsonl_rows(source: Source, selection: Selection) -> Iterator[tuple[str, Row
             yield where, flat(row)
 
 
-def _record_rows(source: Source, selection: Selection) -> Iterator[tuple[str, Row | str]]:
+def _record_rows(source: Source, selection: Selection, _: int) -> Iterator[tuple[str, Row | str]]:
     for number, row in enumerate(source.records(), 1):
         yield f"record {number}", row
 
 
-def _parquet_rows(source: Source, selection: Selection) -> Iterator[tuple[str, Row | str]]:
+def _parquet_rows(
+    source: Source, selection: Selection, skipped: int
+) -> Iterator[tuple[str, Row | str]]:
     number = 0
     for batch in source.parquet().iter_batches(_ROWS_A_BATCH, columns=selection.columns):
-        for row in batch.to_pylist():
+        if _is_known(number + 1, skipped) and number + batch.num_rows <= skipped:
+            number += batch.num_rows
+            continue
+        for row in _python(batch):
             number += 1
             yield f"row {number}", row
+
+
+def _python(batch: Any) -> Iterator[Row | str]:
+    try:
+        yield from batch.to_pylist()
+    except (OverflowError, ValueError):  # Python's calendar is shorter than Arrow's
+        for number in range(batch.num_rows):
+            try:
+                yield batch.slice(number, 1).to_pylist()[0]
+            except (OverflowError, ValueError):
+                yield f"holds a time outside of the years {FIRST_YEAR} to {LAST_YEAR}"
+                return
 
 
 _ROWS = {
@@ -145,7 +174,7 @@ def _stamp_check(column: str) -> Check:
     def check(where: str, row: Row) -> None:
         nonlocal first
         stamp = row.get(column)
-        if isinstance(stamp, datetime):
+        if isinstance(stamp, datetime) and FIRST_YEAR <= stamp.year <= LAST_YEAR:
             return
         if not isinstance(stamp, str) or not is_stamp(stamp.strip()):
             raise ValueError(

@@ -4,11 +4,11 @@ A nested field is named by its path, `usage.prompt_tokens`. Documents are unpack
 hold: a list, OTLP spans, a benchmark's requests, or a benchmark's columns.
 """
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from workloads.errors import InputError
+from workloads.incoming import parse_json
 
 SPANS = "resourceSpans"  # OpenTelemetry's OTLP/JSON
 BENCH_COLUMNS = ("input_lens", "output_lens")  # vllm bench serve, sglang.bench_serving
@@ -29,11 +29,9 @@ def flat(row: Mapping[str, Any], prefix: str = "", depth: int = 0) -> dict[str, 
 def parsed(text: str, label: str) -> Any:
     """A whole JSON document. Raises InputError."""
     try:
-        return json.loads(text)
+        return parse_json(text.encode())
     except ValueError as error:
-        raise InputError(f"{label}: not JSON: {error}") from None
-    except RecursionError:
-        raise InputError(f"{label}: not JSON that anybody means: nested too deep") from None
+        raise InputError(f"{label}: {error}") from None
 
 
 def is_document(row: Any) -> bool:

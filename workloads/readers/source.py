@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -56,12 +57,14 @@ def open_source(path: Path, label: str) -> Source:
     with explained(label):
         codec = _codec(path)
         with _stream(path, codec) as stream:
-            head = bytes(stream.read(_HEAD_BYTES))
+            head = _head(stream)
         kind = _kind(head, label)
         if kind == "parquet":
             return Source(path, label, kind, codec, tuple(_parquet(path, codec).schema_arrow.names))
         with _text(path, codec) as text:
-            first = next(line for line in text if line.strip())
+            first = next((line for line in text if line.strip()), "")
+        if not first:
+            raise InputError(f"{label}: is empty, expected a trace")
         if kind == "csv":
             delimiter = _delimiter(first)
             names = next(csv.reader([first], delimiter=delimiter), [])
@@ -79,6 +82,8 @@ def explained(label: str) -> Iterator[None]:
 
     try:
         yield
+    except MemoryError:  # Arrow's own is also one of its errors
+        raise
     except FileNotFoundError:
         raise InputError(f"{label}: no such file") from None
     except IsADirectoryError:
@@ -88,8 +93,30 @@ def explained(label: str) -> Iterator[None]:
     except UnicodeDecodeError as error:
         raise InputError(f"{label}: is not UTF-8 text ({error.reason})") from None
     except (OSError, csv.Error, pa.ArrowException) as error:
-        reason = str(error).splitlines()[0]
+        if is_shortage(error):
+            raise MemoryError from None
+        reason = first_line(error)
         raise InputError(f"{label}: damaged or unreadable: {reason}") from None
+
+
+def first_line(error: Exception) -> str:
+    """What it says, without advice in further lines."""
+    return next(iter(str(error).splitlines()), type(error).__name__)
+
+
+def is_shortage(error: Exception) -> bool:
+    """Whether Arrow says of memory or threads, in an error of another kind, that there is none."""
+    return any(sign in str(error) for sign in ("malloc", "Failed to launch worker thread"))
+
+
+def _head(stream: Any) -> bytes:
+    """The first bytes from the first that isn't blank."""
+    mark = b""
+    while chunk := bytes(stream.read(_HEAD_BYTES)):
+        mark = mark or chunk[:3]
+        if chunk.removeprefix(b"\xef\xbb\xbf").strip():
+            return chunk
+    return mark
 
 
 def _codec(path: Path) -> str | None:
@@ -133,7 +160,9 @@ def _keys(line: str, label: str) -> tuple[str, ...] | None:
 def _stream(path: Path, codec: str | None) -> Any:
     import pyarrow as pa
 
-    return pa.input_stream(str(path), compression=codec)
+    # Arrow takes names as text alone, and `~` for the home; bytes go to the system as they are
+    file = pa.OSFile(os.fsencode(path))
+    return file if codec is None else pa.CompressedInputStream(file, codec)
 
 
 def _text(path: Path, codec: str | None) -> io.TextIOWrapper:
@@ -145,6 +174,6 @@ def _parquet(path: Path, codec: str | None) -> Any:
     import pyarrow.parquet as pq
 
     if codec is None:
-        return pq.ParquetFile(path)
+        return pq.ParquetFile(_stream(path, None))
     with _stream(path, codec) as stream:
         return pq.ParquetFile(pa.BufferReader(stream.read()))

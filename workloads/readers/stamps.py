@@ -3,10 +3,16 @@
 import re
 from datetime import date, time
 
-_STAMP = re.compile(
-    r"(?P<date>\d{4}-\d\d-\d\d)[ T](?P<time>\d\d:\d\d:\d\d)(\.\d{1,9})?"
-    r"(?P<offset>Z|[+-]\d\d(:?\d\d)?)?"
+PATTERN = (
+    r"(?P<date>[0-9]{4}-[0-9]{2}-[0-9]{2})[ T](?P<time>[0-9]{2}:[0-9]{2}:[0-9]{2})(\.[0-9]{1,9})?"
+    r"(?P<offset>Z|[+-][0-9]{2}(:?[0-9]{2})?)?"
 )
+"""Of a stamp, in the language of both Python and RE2."""
+
+FIRST_YEAR, LAST_YEAR = 1678, 2261
+"""Whole years that nanoseconds of 64 bits reach from 1970."""
+
+_STAMP = re.compile(PATTERN)
 
 
 def has_offset(text: str) -> bool:
@@ -21,8 +27,8 @@ def is_stamp(text: str) -> bool:
     if match is None:
         return False
     try:
-        date.fromisoformat(match["date"])
+        year = date.fromisoformat(match["date"]).year
         time.fromisoformat(match["time"])
     except ValueError:
         return False
-    return True
+    return FIRST_YEAR <= year <= LAST_YEAR

@@ -3,20 +3,20 @@
 It says only that something is wrong; `fault` then says where.
 """
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from workloads.incoming import parse_json
 from workloads.readers.format import TICKS_PER_SECOND, Selection, Unit
 from workloads.readers.records import flat
-from workloads.readers.source import Source
-from workloads.readers.stamps import has_offset
+from workloads.readers.source import Source, first_line, is_shortage
+from workloads.readers.stamps import PATTERN, has_offset
 from workloads.schema import Floats, Ints, PrefixBlocks
 
-_SCAN_BYTES = 1 << 20
+_BATCH_BYTES = 1 << 20
 _JSON_BLOCK_BYTES = 16 << 20  # one line must fit: long prompts list thousands of blocks
 
 
@@ -44,11 +44,27 @@ def load(source: Source, selection: Selection) -> Columns:
     try:
         try:
             table = _LOADERS[source.kind](source, selection)
+            if source.kind == "jsonl" and _has_a_key_twice(source, selection, len(table)):
+                raise pa.ArrowInvalid("Arrow takes the last of two equal keys")
         except pa.ArrowInvalid:
             # Blanks beside numbers and counts such as 10.0 are read the longer way.
             if source.kind not in _LENIENT:
                 raise
             table = _LENIENT[source.kind](source, selection)
+        return checked(table, selection)
+    except MemoryError:  # Arrow's own is also one of its errors
+        raise
+    except pa.ArrowException as error:
+        if is_shortage(error):
+            raise MemoryError from None
+        raise Rejected(first_line(error)) from error
+
+
+def checked(table: Any, selection: Selection) -> Columns:
+    """The columns of a table. Raises Rejected, or what Arrow raises of a type."""
+    import pyarrow as pa
+
+    try:
         for column in table.columns:
             _require(column.null_count == 0)
         prompt, output = (_tokens(table[name]) for name in (selection.prompt, selection.output))
@@ -58,8 +74,55 @@ def load(source: Source, selection: Selection) -> Columns:
         if selection.arrival is not None:
             arrival = _arrival(table[selection.arrival.column], selection.arrival.unit)
         return Columns(arrival, prompt, output, _prefix(table, selection, prompt))
-    except pa.ArrowException as error:
-        raise Rejected(str(error).splitlines()[0]) from error
+    except OverflowError as error:
+        raise Rejected(str(error)) from None
+    except pa.ArrowKeyError as error:
+        raise Rejected(first_line(error)) from None
+
+
+def good_rows(source: Source, selection: Selection) -> int:
+    """How many rows stand before the first batch that isn't as the format says.
+
+    Batches pass the same checks as the whole file, so the search for a fault may begin behind them.
+    """
+    import pyarrow as pa
+
+    rows = 0
+    try:
+        for batch in _BATCHES[source.kind](source, selection):
+            checked(batch, selection)
+            rows += batch.num_rows
+    except MemoryError:
+        raise
+    except (Rejected, pa.ArrowException):
+        return rows
+    return 0  # what is wrong lies between batches
+
+
+def _csv_batches(source: Source, selection: Selection) -> Iterator[Any]:
+    import pyarrow as pa
+    from pyarrow import csv
+
+    with source.stream() as stream:
+        reader = csv.open_csv(
+            stream,
+            read_options=csv.ReadOptions(block_size=_BATCH_BYTES),
+            parse_options=_parsing(source, newlines=True),
+            convert_options=_converting(dict.fromkeys(_types(selection), pa.string())),
+        )
+        for batch in reader:
+            yield _from_text(_selected(pa.Table.from_batches([batch]), selection), selection)
+
+
+def _parquet_batches(source: Source, selection: Selection) -> Iterator[Any]:
+    import pyarrow as pa
+
+    for batch in source.parquet().iter_batches(columns=selection.columns):
+        yield pa.Table.from_batches([batch])
+
+
+def _no_batches(source: Source, selection: Selection) -> Iterator[Any]:
+    return iter(())
 
 
 def seconds_from_first(arrival: Ints | Floats, unit: Unit) -> Floats:
@@ -88,11 +151,27 @@ def _csv(source: Source, selection: Selection, as_text: bool = False) -> Any:
     with source.stream() as stream:
         table = csv.read_csv(
             stream,
-            parse_options=csv.ParseOptions(delimiter=source.delimiter),
-            convert_options=csv.ConvertOptions(
-                column_types={f"{pad}{name}": kind for name, kind in types.items() for pad in _PADS}
-            ),
+            parse_options=_parsing(source, newlines=as_text),
+            convert_options=_converting(types),
         )
+    return _selected(table, selection)
+
+
+def _parsing(source: Source, *, newlines: bool) -> Any:
+    """Line ends inside quotes cost time, so they are looked for only where reading fails."""
+    from pyarrow import csv
+
+    return csv.ParseOptions(delimiter=source.delimiter, newlines_in_values=newlines)
+
+
+def _converting(types: dict[str, Any]) -> Any:
+    from pyarrow import csv
+
+    padded = {f"{pad}{name}": kind for name, kind in types.items() for pad in _PADS}
+    return csv.ConvertOptions(column_types=padded)
+
+
+def _selected(table: Any, selection: Selection) -> Any:
     names = [name.strip() for name in table.column_names]
     return table.rename_columns(names).select(selection.columns)
 
@@ -107,7 +186,7 @@ def _csv_typed(source: Source, selection: Selection) -> Any:
 def _mentions_hexadecimal(source: Source) -> bool:
     last = b""
     with source.stream() as stream:
-        while chunk := bytes(stream.read(_SCAN_BYTES)):
+        while chunk := bytes(stream.read(_BATCH_BYTES)):
             if b"0x" in (window := (last + chunk).lower()):
                 return True
             last = window[-1:]
@@ -116,10 +195,13 @@ def _mentions_hexadecimal(source: Source) -> bool:
 
 def _csv_text(source: Source, selection: Selection) -> Any:
     """As `_csv`, with blanks about values and counts like 10.0."""
+    return _from_text(_csv(source, selection, as_text=True), selection)
+
+
+def _from_text(table: Any, selection: Selection) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    table = _csv(source, selection, as_text=True)
     for name, kind in _types(selection).items():
         column = pc.utf8_trim_whitespace(table[name])
         if pa.types.is_integer(kind):
@@ -136,6 +218,21 @@ def _all_match(column: Any, pattern: str) -> bool:
     import pyarrow.compute as pc
 
     return pc.all(pc.match_substring_regex(column, pattern)).as_py() is not False
+
+
+def _has_a_key_twice(source: Source, selection: Selection, rows: int) -> bool:
+    """Whether a column may be there twice in a row: its name stands more often than rows."""
+    names = [f'"{name}"'.encode() for name in selection.columns if "." not in name]
+    found, last = dict.fromkeys(names, 0), b""
+    with source.stream() as stream:
+        while chunk := last + bytes(stream.read(_BATCH_BYTES)):
+            if chunk == last:
+                break
+            end = chunk.rfind(b"\n") + 1 or len(chunk)
+            for name in names:
+                found[name] += chunk.count(name, 0, end)
+            last = chunk[end:]
+        return any(found[name] + last.count(name) > rows for name in names)
 
 
 def _records(source: Source, selection: Selection) -> Any:
@@ -163,9 +260,9 @@ def _flat_lines(source: Source) -> Iterator[dict[str, Any]]:
         for line in lines:
             if line.strip():
                 try:
-                    row = json.loads(line)
-                except (ValueError, RecursionError):
-                    raise Rejected("not JSON") from None
+                    row = parse_json(line.encode())
+                except ValueError as error:
+                    raise Rejected(str(error)) from None
                 _require(isinstance(row, dict))
                 yield flat(row)
 
@@ -193,6 +290,12 @@ def _parquet(source: Source, selection: Selection) -> Any:
 
 _LOADERS = {"csv": _csv_typed, "jsonl": _jsonl, "records": _records, "parquet": _parquet}
 _LENIENT = {"csv": _csv_text, "jsonl": _records}
+_BATCHES = {
+    "csv": _csv_batches,
+    "jsonl": _no_batches,
+    "records": _no_batches,
+    "parquet": _parquet_batches,
+}
 _PADS = ("", " ", "  ")  # a header's names may follow blanks, as in `a, b`
 
 
@@ -248,6 +351,9 @@ def _arrival(column: Any, unit: Unit) -> Ints | Floats:
         if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
             # Arrow refuses a mix: a type with a zone needs an offset, one without forbids it.
             column = pc.utf8_trim_whitespace(column)
+            _require(
+                pc.all(pc.match_substring_regex(column, f"^({PATTERN})$")).as_py() is not False
+            )
             zone = "UTC" if len(column) and has_offset(column[0].as_py()) else None
             column = column.cast(pa.timestamp("ns", zone))
         _require(pa.types.is_timestamp(column.type))
@@ -283,5 +389,6 @@ def _prefix(table: Any, selection: Selection, prompt: Ints) -> PrefixBlocks | No
     _require(bool((counts == -(-prompt // block_tokens)).all()))
     flat = pc.list_flatten(column)
     _require(flat.null_count == 0)
+    _require(pa.types.is_integer(flat.type) or pa.types.is_string(flat.type))
     ids = _integers(flat.cast(pa.int64()))
     return PrefixBlocks(block_tokens, np.concatenate(([0], np.cumsum(counts))), ids)
