@@ -54,6 +54,8 @@ def main(histories: int = 20_000, seed: int = 1) -> int:
         if tally.broken:
             print(tally.broken.pop(), flush=True)
             tally.seen["BROKEN"] += 1
+        if (number + 1) % 1000 == 0:
+            print(f"{number + 1:,}: {tally.seen['BROKEN']} broken", flush=True)
     print(f"{histories:,} histories of seed {seed}, {time.process_time() - began:.0f} s of CPU")
     for what, counted in (("under", tally.seen), ("laws", tally.laws)):
         print(what, *(f"  {name:50} {n:8,}" for name, n in sorted(counted.items())), sep="\n")

@@ -27,7 +27,8 @@ from sim.model.layers import LayerGroup
 from sim.model.presets import find_model
 from sim.plan import AS_PER_S
 from sim.policy.manager import Manager, Pool, Stored
-from sim.policy.registry import parse_policy
+from sim.policy.registry import parse_policy as parse_anew
+from sim.policy.spec import Policy
 from sim.run.driver import run_simulated
 from sim.run.metrics import compute_metrics
 from workloads.errors import InputError
@@ -41,6 +42,12 @@ MIXED = (
 WIDE = ((LayerGroup(2, "full", 40, 80, 80),), (Stored(6400, 6400),))  # a page ends within a token
 COSTS = ("roofline", "kernels", "calibrated", "fixed")
 ENGINES = ("in step", "ahead", "static")
+
+
+@cache
+def parse_policy(spec: str) -> Policy:
+    """Parsed once: it takes as long as a run."""
+    return parse_anew(spec)
 
 
 @dataclass(frozen=True)
