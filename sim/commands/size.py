@@ -3,24 +3,41 @@
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
+from sim.commands.size_page import write_page
 from sim.commands.size_text import ledger_text, longest_why, position_note, sizing_text
 from sim.engine.limits import Limits
 from sim.hardware import DEVICES, find_device
+from sim.memory.activations import CONTEXT_BYTES
+from sim.memory.capacity import (
+    Curve,
+    binding,
+    curve,
+    in_8_bits,
+    lengths,
+    next_larger,
+    requests_now,
+    would_buy,
+)
 from sim.memory.ledger import Ledger, kv_budget
 from sim.memory.sizing import Sizing, explain, size_policy, window_capped_requests
+from sim.memory.vllm_blocks import cut_blocks
 from sim.model.presets import find_model, model_names
+from sim.policy.paging import Paging
 from sim.policy.registry import parse_policy
+from sim.policy.spec import Policy
 from sim.run.seam import check_manager, told_by
 from sim.units import gib, parse_bytes
 from workloads.console import console
 from workloads.errors import InputError
 
 Json = Annotated[bool, Parameter(name="--json", negative="")]
-Several = Parameter(negative_iterable="")
+Several = Parameter(negative_iterable="", consume_multiple=True)
 
 
 def size(
@@ -35,10 +52,15 @@ def size(
     kv_free_fraction: float | None = None,
     kv_cache_memory: str | None = None,
     activation_reserve: str | None = None,
+    weight_memory: str | None = None,
+    non_torch_memory: str | None = None,
+    cuda_graph_memory: str | None = None,
+    communication_memory: str | None = None,
     kv_cache_dtype: str = "auto",
     swap_space: str | None = None,
     max_num_batched_tokens: int = 2048,
     max_num_seqs: int = 256,
+    output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
     json_output: Json = False,
 ) -> None:
     """Say where a GPU's memory goes and how many requests of a length fit.
@@ -66,31 +88,46 @@ def size(
         Instead: the KV budget itself, with its unit, such as 14GB or 3.81GiB.
     activation_reserve
         Memory kept for activations, with its unit; by default a stated model's estimate.
+    weight_memory
+        Memory that weights take on a GPU, with its unit, as your engine logs it.
+    non_torch_memory
+        CUDA context, handles and workspaces, with its unit; by default 368 MiB.
+    cuda_graph_memory
+        Memory that captured graphs take of the budget, with its unit; by default none.
+    communication_memory
+        NCCL's and all-reduce buffers, with their unit; by default none.
     kv_cache_dtype
-        auto (the model's own), fp16, bf16, fp8, int8 (with a 32-bit scale a token
-        and head) or int8_fp16 (with a 16-bit one).
+        auto (the checkpoint's KV scheme, else the model's own type), or vLLM's names: fp8,
+        fp8_e4m3, fp8_e5m2, fp8_ds_mla, int8_per_token_head, nvfp4, bfloat16, ...
     swap_space
         Host memory per GPU for preempted blocks, with its unit.
     max_num_batched_tokens
         Tokens of a step, which the activation reserve depends on.
     max_num_seqs
         Sequences sampled at once, which the activation reserve depends on.
+    output
+        Write a page with the capacity curve: requests at once against context.
     json_output
         Print JSON, all sizes in integer bytes and tokens.
     """
     check_limits(max_num_seqs, max_num_batched_tokens, max_model_len)
-    ledger = kv_budget(
+    make = partial(
+        kv_budget,
         find_model(model),
         find_device(gpu, memory_alone=True),
-        tp=tp,
         gpu_memory_utilization=gpu_memory_utilization,
         kv_free_fraction=kv_free_fraction,
         kv_cache_memory_bytes=_bytes("--kv-cache-memory", kv_cache_memory),
         activation_reserve_bytes=_bytes("--activation-reserve", activation_reserve),
+        weight_memory_bytes=_bytes("--weight-memory", weight_memory),
+        context_bytes=_given("--non-torch-memory", non_torch_memory, CONTEXT_BYTES),
+        cuda_graph_bytes=_given("--cuda-graph-memory", cuda_graph_memory, 0),
+        communication_bytes=_given("--communication-memory", communication_memory, 0),
         max_num_batched_tokens=max_num_batched_tokens,
         max_num_seqs=max_num_seqs,
         kv_dtype=kv_cache_dtype,
     )
+    ledger = make(tp=tp)
     if not context:
         raise InputError("--context: expected at least one length, in tokens")
     longest = max(context) if max_model_len is None else max_model_len
@@ -107,10 +144,21 @@ def size(
             refusals[spec] = str(error)  # said beside the policies that can be compared
     if not sizings:
         raise InputError(next(iter(refusals.values()), "--policy: expected at least one"))
+    first, largest = sizings[0], max(context)
+    chosen = parse_policy(first.policy)
+    binds = binding(requests_now(chosen, ledger, largest), max_num_seqs, largest)
+    larger = next_larger(lambda more: make(tp=more), tp)
+    buys = list(would_buy(chosen, ledger, largest, larger))
+    if output is not None:
+        write_page(output, ledger, _curves(ledger, sizings, longest, context), binds, buys)
+    engine = _vllm(ledger, chosen, longest, max_num_batched_tokens)
     if json_output:
         found = sizing_json(ledger, sizings, refusals) | {
             "max_model_len": longest,
             "max_model_len_why": longest_why(ledger, max_model_len),
+            "binds": binds,
+            "would_buy": [{"change": change, "requests": number} for change, number in buys],
+            "vllm_0.32": engine,
         }
         print(json.dumps(found, indent=2, ensure_ascii=False, allow_nan=False))
         return
@@ -120,8 +168,59 @@ def size(
         print(f"\n{sizing_text(ledger, sizing)}")
     for spec, reason in refusals.items():
         print(f"\n{spec}\n  refused: {reason}")
+    if engine:
+        print(
+            f"\nvLLM 0.32 cuts the same memory into {engine['blocks']:,} blocks for "
+            f"{engine['groups']} block tables:\n  {engine['tokens']:,} tokens, "
+            f"{engine['concurrency']:.2f}x at {longest:,} tokens, the chunk in flight included"
+        )
+    print(f"\n{binds}")
+    for change, number in buys:
+        print(f"  {change}: {number:,} at once")
+    if output is not None:
+        print(f"page: {output}")
     if note := position_note(ledger, sizings):
         print(f"\n{note}")
+
+
+def _given(option: str, text: str | None, default: int) -> int:
+    found = _bytes(option, text)
+    return default if found is None else found
+
+
+def _curves(
+    ledger: Ledger, sizings: list[Sizing], longest: int, asked: tuple[int, ...]
+) -> list[Curve]:
+    """A curve for each policy, and for each in 8 bits where KV is wider."""
+    contexts = lengths(max(longest, ledger.model.max_position_embeddings), asked)
+    halved = in_8_bits(ledger)
+    found = []
+    for sizing in sizings:
+        policy = parse_policy(sizing.policy)
+        found.append(curve(policy, f"{sizing.policy}, {ledger.kv.name}", ledger, contexts))
+        if halved is not None:
+            found.append(curve(policy, f"{sizing.policy}, fp8", halved, contexts))
+    return found
+
+
+def _vllm(
+    ledger: Ledger, policy: Policy, longest: int, in_flight: int
+) -> dict[str, int | float] | None:
+    """vLLM's own cut, where layers keep different things and a policy of pages is asked for."""
+    model = ledger.model
+    if not isinstance(policy, Paging) or not (model.kv_window_bytes() or model.states):
+        return None
+    try:
+        cut = cut_blocks(ledger, policy.block_size, longest)
+    except InputError:
+        return None
+    return {
+        "blocks": cut.blocks,
+        "block_bytes": cut.block_bytes,
+        "groups": len(cut.groups),
+        "tokens": cut.tokens(longest, in_flight),
+        "concurrency": cut.concurrency(longest, in_flight),
+    }
 
 
 def check_limits(max_num_seqs: int, max_num_batched_tokens: int, max_model_len: int | None) -> None:

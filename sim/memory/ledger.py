@@ -59,7 +59,10 @@ def kv_budget(
     kv_free_fraction: float | None = None,
     kv_cache_memory_bytes: int | None = None,
     activation_reserve_bytes: int | None = None,
+    weight_memory_bytes: int | None = None,
     context_bytes: int = CONTEXT_BYTES,
+    cuda_graph_bytes: int = 0,
+    communication_bytes: int = 0,
     max_num_batched_tokens: int = 2048,
     max_num_seqs: int = 256,
     kv_dtype: str = "auto",
@@ -81,15 +84,26 @@ def kv_budget(
     for option, size, least in (
         ("--kv-cache-memory", kv_cache_memory_bytes, 1),
         ("--activation-reserve", activation_reserve_bytes, 0),
-        ("context", context_bytes, 0),
+        ("--weight-memory", weight_memory_bytes, 0),
+        ("--non-torch-memory", context_bytes, 0),
+        ("--cuda-graph-memory", cuda_graph_bytes, 0),
+        ("--communication-memory", communication_bytes, 0),
     ):
         if size is not None and size < least:
             raise InputError(f"{option} {size} B: expected at least {least}")
     _check_division(model, tp)
     taken = _taken(model, tp, activation_reserve_bytes, max_num_batched_tokens, max_num_seqs)
+    if weight_memory_bytes is not None:
+        taken[0] = Line("weights", weight_memory_bytes, "given by --weight-memory")
     taken.append(
         Line("CUDA context", context_bytes, "CUDA context and workspaces, CUDA graphs apart")
     )
+    for name, size, option in (
+        ("CUDA graphs", cuda_graph_bytes, "--cuda-graph-memory"),
+        ("communication", communication_bytes, "--communication-memory"),
+    ):
+        if size:
+            taken.append(Line(name, size, f"given by {option}"))
     total = device.memory_bytes
     held = sum(line.size_bytes for line in taken)
     left = total - held
@@ -116,7 +130,11 @@ def _taken(
 ) -> list[Line]:
     """Weights, rotary table and activation reserve."""
     per_gpu = f", on each of {tp} GPUs" if tp > 1 else ""
-    weights = Line("weights", model.weight_bytes(tp), f"{model.parameters:,} parameters{per_gpu}")
+    why = f"{model.parameters:,} parameters{per_gpu}"
+    least, most = model.weights.range_bytes()
+    if least != most:
+        why += f"; on all GPUs somewhere from {gib(least)} to {gib(most)}"
+    weights = Line("weights", model.weight_bytes(tp), why)
     lines = [weights]
     if table := model.rotary_table_bytes():
         factors = (model.max_position_embeddings, model.rotary_dim, model.dtype_bytes)

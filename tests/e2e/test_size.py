@@ -159,3 +159,50 @@ def test_hybrid_sparse_and_windowed_models_are_simulated(
     assert run["pool"]["state_bytes"] == model.state_bytes(tp)
     finished = next(metric for metric in run["metrics"] if metric["name"] == "finished")
     assert finished["value"] == 20
+
+
+def test_a_page_with_the_capacity_curve(capsys: Capture, tmp_path: Path) -> None:
+    """Llama-13B in 14 GB: 819,200 B a token, so 14e9 // (16 × 819,200) = 1,068 blocks of 16."""
+    page = tmp_path / "page.html"
+    options: dict[str, Any] = {"kv_cache_memory": "14GB", "policy": ("paging",), "max_num_seqs": 64}
+    found = sized(capsys, context=(2048, 4096), output=page, **options)
+    assert found["binds"].startswith("KV memory binds at 4,096 tokens: 4 requests of the 64")
+    bought = {row["change"]: row["requests"] for row in found["would_buy"]}
+    assert bought["--kv-cache-dtype fp8"] == 8  # 2,136 blocks // 256
+    assert bought["contexts of 2,048 tokens"] == 8  # 1,068 // 128
+    assert bought["2 GPUs instead of 1"] == 8  # each holds half of a token
+    text = page.read_text(encoding="utf-8")
+    assert "http" not in text.split("<script>")[0]  # nothing is fetched
+    for cell in ("<td>4</td>", "<td>8</td>", "<td>16</td>"):
+        assert cell in text
+    curves = json.loads(text.split('newPlot("curve", ')[1].split(', {"xaxis"')[0])
+    assert [one["name"] for one in curves] == ["paging, auto", "paging, fp8"]
+    assert curves[0]["x"] == [1024, 2048, 4096]
+    assert curves[0]["y"] == [1068 // 64, 1068 // 128, 1068 // 256]
+
+
+def test_lines_of_the_ledger_can_be_given(capsys: Capture) -> None:
+    given = {
+        "weight_memory": "20GiB",
+        "non_torch_memory": "500MiB",
+        "cuda_graph_memory": "1GiB",
+        "communication_memory": "24MiB",
+        "activation_reserve": "2GiB",
+    }
+    found = sized(capsys, **given)
+    ledger = {line["name"]: line["bytes"] for line in found["ledger"]}
+    assert ledger["weights"] == 20 * 2**30
+    assert ledger["CUDA context"] == 500 * 2**20
+    assert ledger["CUDA graphs"] == 2**30
+    assert ledger["communication"] == 24 * 2**20
+    assert sum(ledger.values()) == found["device_bytes"]
+
+
+def test_vllms_own_cut_of_windowed_layers(capsys: Capture) -> None:
+    """gpt-oss-20b at 131,072 tokens, 2,048 a step: 8,192 blocks of full layers and
+    ⌈(127 + 2,048) / 16⌉ + 1 = 137 of windowed ones."""
+    found = sized(capsys, model="gpt-oss-20b", gpu="h100", context=(131_072,))
+    cut = found["vllm_0.32"]
+    assert cut["block_bytes"] == 12 * 16 * 2 * 8 * 64 * 2
+    assert cut["blocks"] == found["kv_cache_bytes"] // cut["block_bytes"]
+    assert cut["concurrency"] == cut["blocks"] / (8192 + 137)

@@ -1,0 +1,79 @@
+"""Requests at once against their length, and what one more GPU or fewer bytes would buy."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from sim.memory.ledger import Ledger
+from sim.memory.sizing import fill
+from sim.model.kv_formats import KV_DTYPES
+from sim.policy.spec import Policy
+from workloads.errors import InputError
+
+SHORTEST = 1024  # tokens; the curve's first point, doubled up to the longest
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """How many requests of each length fit at once, each length as the longest served."""
+
+    label: str
+    points: tuple[tuple[int, int], ...]  # tokens, requests
+
+
+def lengths(longest: int, asked: tuple[int, ...]) -> list[int]:
+    """Doubling lengths up to the longest, and those asked for."""
+    doubling = [SHORTEST << i for i in range(20) if SHORTEST << i <= longest]
+    return sorted({*doubling, longest, *asked})
+
+
+def curve(policy: Policy, label: str, ledger: Ledger, contexts: list[int]) -> Curve:
+    """The curve of one policy under one ledger. Raises InputError where it can't be served."""
+    points = [
+        (tokens, fill(policy.manager(ledger.pool(tokens)), tokens).requests) for tokens in contexts
+    ]
+    return Curve(label, tuple(points))
+
+
+def in_8_bits(ledger: Ledger) -> Ledger | None:
+    """The same memory with KV in 8-bit floats; None where it is in 8 bits or fewer already."""
+    return replace(ledger, kv=KV_DTYPES["fp8"]) if ledger.kv.bits > 8 else None
+
+
+def requests_now(policy: Policy, ledger: Ledger, tokens: int) -> int:
+    """Requests of that length at once."""
+    return fill(policy.manager(ledger.pool(tokens)), tokens).requests
+
+
+def would_buy(
+    policy: Policy, ledger: Ledger, tokens: int, more_gpus: Ledger | None
+) -> Iterator[tuple[str, int]]:
+    """Changes, and how many requests of that length (or half of it) would then fit at once."""
+    if more_gpus is not None:
+        yield f"{more_gpus.tp} GPUs instead of {ledger.tp}", requests_now(policy, more_gpus, tokens)
+    if (halved := in_8_bits(ledger)) is not None:
+        yield "--kv-cache-dtype fp8", requests_now(policy, halved, tokens)
+    if tokens > 1:
+        yield f"contexts of {tokens // 2:,} tokens", requests_now(policy, ledger, tokens // 2)
+
+
+def binding(requests: int, max_num_seqs: int, tokens: int) -> str:
+    """What keeps more requests of that length from running."""
+    if requests >= max_num_seqs:
+        return (
+            f"--max-num-seqs {max_num_seqs:,} binds at {tokens:,} tokens: KV memory would hold "
+            f"{requests:,}"
+        )
+    return (
+        f"KV memory binds at {tokens:,} tokens: {requests:,} requests of the {max_num_seqs:,} that "
+        "--max-num-seqs allows"
+    )
+
+
+def next_larger(make: Callable[[int], Ledger], tp: int) -> Ledger | None:
+    """The ledger on the next number of GPUs that divides the model, up to twice as many."""
+    for more in range(tp + 1, 2 * tp + 1):
+        try:
+            return make(more)
+        except InputError:
+            continue
+    return None
