@@ -146,9 +146,10 @@ def size(
         raise InputError(next(iter(refusals.values()), "--policy: expected at least one"))
     first, largest = sizings[0], max(context)
     chosen = parse_policy(first.policy)
-    binds = binding(requests_now(chosen, ledger, largest), max_num_seqs, largest)
-    larger = next_larger(lambda more: make(tp=more), tp)
-    buys = list(would_buy(chosen, ledger, largest, larger))
+    with told_by(chosen, first.policy):
+        binds = binding(requests_now(chosen, ledger, largest), max_num_seqs, largest)
+        larger = next_larger(lambda more: make(tp=more), tp)
+        buys = list(would_buy(chosen, ledger, largest, larger))
     if output is not None:
         write_page(output, ledger, _curves(ledger, sizings, longest, context), binds, buys)
     engine = _vllm(ledger, chosen, longest, max_num_batched_tokens)

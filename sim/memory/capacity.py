@@ -27,10 +27,8 @@ def lengths(longest: int, asked: tuple[int, ...]) -> list[int]:
 
 
 def curve(policy: Policy, label: str, ledger: Ledger, contexts: list[int]) -> Curve:
-    """The curve of one policy under one ledger. Raises InputError where it can't be served."""
-    points = [
-        (tokens, fill(policy.manager(ledger.pool(tokens)), tokens).requests) for tokens in contexts
-    ]
+    """The curve of one policy under one ledger."""
+    points = [(tokens, requests_now(policy, ledger, tokens)) for tokens in contexts]
     return Curve(label, tuple(points))
 
 
@@ -40,8 +38,12 @@ def in_8_bits(ledger: Ledger) -> Ledger | None:
 
 
 def requests_now(policy: Policy, ledger: Ledger, tokens: int) -> int:
-    """Requests of that length at once."""
-    return fill(policy.manager(ledger.pool(tokens)), tokens).requests
+    """Requests of that length at once; 0 where the memory can't hold the policy's least."""
+    try:
+        manager = policy.manager(ledger.pool(tokens))
+    except InputError:
+        return 0
+    return fill(manager, tokens).requests
 
 
 def would_buy(
