@@ -7,7 +7,7 @@ answered, idle while a person thinks or a tool runs.
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.engine.record import Column, Log
+from sim.engine.record import REFUSED, Column, Log
 from sim.run.metrics import Metric
 from workloads.schema import Ints, Trace, Turns, total
 
@@ -43,9 +43,12 @@ def _tasks(requests: dict[str, Column], turns: Turns, end_s: float) -> list[Metr
     np.minimum.at(begun, turns.session[known], asked[known])
     np.maximum.at(ended, turns.session, np.nan_to_num(answered, nan=-np.inf))
     times = (ended - begun)[whole]
-    active = _active_s(turns.session, asked, np.where(np.isnan(answered), end_s, answered))
-    # refused requests may be asked after the last step
-    open_s = float(np.maximum(np.where(whole, ended, end_s) - begun, 0)[np.isfinite(begun)].sum())
+    left = np.where(requests["status"] == REFUSED, asked, answered)  # the refused leave at once
+    left = np.where(np.isnan(left), np.fmax(asked, end_s), left)
+    active = _active_s(turns.session, asked, left)
+    closed = np.full(sessions, -np.inf)
+    np.maximum.at(closed, turns.session[known], left[known])
+    open_s = float((closed - begun)[np.isfinite(begun)].sum())
     rows = [
         Metric("sessions", "Sessions", "", "conversations of the trace", sessions),
         Metric(

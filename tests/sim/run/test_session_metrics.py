@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sim.engine.record import Log
+from sim.engine.record import REFUSED, Log
 from sim.run.session_metrics import reusable_tokens, session_metrics
 from workloads.schema import PrefixBlocks, Provenance, Trace, Turns
 
@@ -31,6 +31,7 @@ LOG = Log(
         "first_scheduled_s": np.array([0.0, 1, 10, 12, 20]),
         "first_token_s": np.array([2.0, 4, 11, 16, 20.5]),
         "finish_s": np.array([4.0, 6, 14, 18, 21]),
+        "status": np.zeros(5, dtype=np.int64),
         "prompt_tokens": np.array([8, 8, 12, 4, 8]),
         "cached_tokens": np.array([0, 0, 4, 0, 4]),
     },
@@ -58,6 +59,17 @@ def test_active_and_idle() -> None:
     Open for 18 + 20 s. Over 40 s: 18 / 40 active, 20 / 40 idle."""
     assert value("sessions_active_mean") == pytest.approx(18 / 40)
     assert value("sessions_idle_mean") == pytest.approx(20 / 40)
+
+
+def test_the_refused_are_gone_at_once() -> None:
+    """Row 4 is refused at 20 s: session 1 is active from 1 to 6 and open until then, 19 s."""
+    requests = dict(LOG.requests)
+    requests["status"] = np.array([0, 0, 0, 0, REFUSED])
+    requests["finish_s"] = np.array([4.0, 6, 14, 18, np.nan])
+    found = {row.name: row.value for row in session_metrics(LOG._replace(requests=requests), TRACE)}
+    assert found["sessions_whole"] == 1
+    assert found["sessions_active_mean"] == pytest.approx((12 + 5) / 40)
+    assert found["sessions_idle_mean"] == pytest.approx((18 + 19 - 17) / 40)
 
 
 def test_by_turn() -> None:
