@@ -1,6 +1,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 
 # What the executor is tested with where there is no GPU: 2.13.0 has a build for the CPU alone.
 EXECUTOR := torch==2.13.0 triton==3.6.0 'numpy<2.4'
@@ -27,6 +28,24 @@ check: $(VENV)/tests
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# Malformed files by the hundred through every reader, and commands killed at random moments.
+fuzz: $(VENV)/tests
+	FUZZ_CASES=300 $(BIN)/pytest tests/fuzz -n 2
+	$(BIN)/python tests/fuzz/kills.py -n 200
+
+# The tests that need no torch, with the lowest and with the newest dependencies that are allowed.
+lowest newest:
+	$(PYTHON) -m venv $(VENV)/$@
+	$(VENV)/$@/bin/pip install --quiet --disable-pip-version-check --upgrade \
+		$(if $(filter lowest,$@),-c constraints-lowest.txt) -e . pytest pytest-xdist hypothesis syrupy
+	$(VENV)/$@/bin/python -m pytest -n 2 tests --ignore tests/executor --ignore tests/reports/test_browser.py
+
+# Known vulnerabilities of what constraints.txt names.
+audit:
+	$(PYTHON) -m venv $(VENV)/audit
+	$(VENV)/audit/bin/pip install --quiet --disable-pip-version-check pip-audit
+	$(VENV)/audit/bin/pip-audit --disable-pip --no-deps -r constraints.txt
 
 # Mistakes made on purpose, each of which a named test must find.
 mutants: $(VENV)/tests
@@ -82,11 +101,11 @@ $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("kvtwin needs Python 3.11 or newer; try make PYTHON=python3.12")'
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/simulation: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/pip install --quiet --disable-pip-version-check -e .
+$(VENV)/simulation: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP) -c constraints.txt -e .
 	touch $@
 
-$(VENV)/tests: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/pip install --quiet --disable-pip-version-check $(EXECUTOR)
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[test,executor]'
+$(VENV)/tests: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP) -c constraints.txt $(EXECUTOR)
+	$(PIP) -c constraints.txt -e '.[test,executor]'
 	touch $@ $(VENV)/simulation

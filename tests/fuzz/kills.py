@@ -21,7 +21,7 @@ from collections import Counter
 from pathlib import Path
 
 RUN = [
-    "simulate", "azure-2023-conv", "--first", "400", "--model", "llama-2-7b", "--gpu", "a100-40gb",
+    "simulate", "azure-2023-conv", "--first", "100", "--model", "llama-2-7b", "--gpu", "a100-40gb",
     "--policy", "paging", "--policy", "preallocation", "--no-report", "-o", "out",
 ]  # fmt: skip
 COMMANDS = {
@@ -29,7 +29,7 @@ COMMANDS = {
     "simulate, 2 processes": [*RUN, "--jobs", "2"],
     "report": ["report", "earlier", "-o", "report.html"],
     "generate": [
-        "traces", "generate", "--requests", "200000", "--request-rate", "10", "-o", "t.jsonl",
+        "traces", "generate", "--requests", "50000", "--request-rate", "10", "-o", "t.jsonl",
     ],
 }  # fmt: skip
 LEFT = {"simulate": {"out"}, "report": {"report.html"}, "generate": {"t.jsonl"}}
@@ -74,7 +74,7 @@ def is_whole(folder: Path) -> bool:
     page, trace = folder / "report.html", folder / "t.jsonl"
     if page.exists() and not page.read_text().rstrip().endswith("</html>"):
         return False
-    return not trace.exists() or len(trace.read_text().splitlines()) == 200_000
+    return not trace.exists() or len(trace.read_text().splitlines()) == 50_000
 
 
 def main() -> None:
@@ -109,7 +109,7 @@ def main() -> None:
             wanted = LEFT[name.split(",")[0]]
             restored = name.startswith("simulate") and not (folder / "out").exists()
             counts["results lost or torn"] += restored or not is_whole(folder)
-            if number % 8 >= 4:  # the next run of the same kind
+            if number % 16 >= 12:  # the next run of the same kind
                 assert start(folder, COMMANDS[name]).wait() == 0, name
                 left = {path.name for path in folder.iterdir()} - {"earlier", "report.html"}
                 left -= {"out", "t.jsonl"}
