@@ -117,3 +117,21 @@ def test_the_terminal_speaks_chinese(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "从 10 s 起" in said.headline
     assert "最慢的请求" in out
     json.dumps(said.details)
+
+
+def test_the_chinese_readme_has_every_command_and_section() -> None:
+    english, chinese = (
+        (PACKAGE.parent / name).read_text(encoding="utf-8")
+        for name in ("README.md", "README.zh.md")
+    )
+
+    def blocks(text: str) -> list[str]:
+        return re.findall(r"```\w*\n.*?```", text, re.S)
+
+    def links(text: str) -> list[str]:
+        return sorted(set(re.findall(r"\]\((docs/[^)]*|workloads/[^)]*|DESIGN.md)\)", text)))
+
+    assert blocks(chinese) == blocks(english)
+    assert links(chinese) == links(english)
+    assert chinese.count("\n## ") == english.count("\n## ")
+    assert chinese.count("\n* ") == english.count("\n* ")
