@@ -29,6 +29,7 @@ class Sequence:
         "swapped",
         "swapped_bytes",
         "target",
+        "unsettled",
     )
 
     def __init__(
@@ -47,6 +48,7 @@ class Sequence:
         self.chain: list[tuple[int, int]] | None = None  # the policy's own names of blocks
         self.target = prompt  # context to prefill before the next token can be sampled
         self.stored = 0  # tokens whose KV is in the cache
+        self.unsettled = 0  # of `stored`, tokens still under way in a step planned ahead
         self.generated = 0
         self.joined_tick = -1  # when it began to decode; -1 while it prefills or waits
         self.admission = -1  # running number of its latest admission

@@ -63,11 +63,18 @@ class Limits:
     batching: Batching = "continuous"
     pressure: Pressure = field(default_factory=Pressure)
     rules: Rules = field(default_factory=Rules)
+    long_prefill_token_threshold: int = 0
+    """Longest chunk of a prompt while others run or wait; 0: what the step's budget leaves."""
 
     def __post_init__(self) -> None:
         for name in ("max_num_seqs", "max_num_batched_tokens"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name}={getattr(self, name)}, expected at least 1")
+        if self.long_prefill_token_threshold < 0:
+            raise InputError(
+                f"long_prefill_token_threshold={self.long_prefill_token_threshold}, "
+                "expected 0 (none) or more"
+            )
         if self.max_model_len < 2:
             raise InputError(f"max_model_len={self.max_model_len}, expected at least 2")
         if self.batching == "continuous" and self.max_num_batched_tokens < self.max_num_seqs:

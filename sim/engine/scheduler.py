@@ -8,6 +8,7 @@ gives up its memory, goes to the head of the queue and is computed again (or see
 
 from collections import deque
 from heapq import heappop, heappush
+from sys import maxsize
 
 from sim.engine.limits import Limits
 from sim.engine.swap import HostSwap
@@ -32,6 +33,8 @@ class Scheduler:
         self._whole_prompt = limits.rules.reserve_whole_prompt or manager.reserves
         self._max_num_seqs = limits.max_num_seqs
         self._max_num_batched_tokens = limits.max_num_batched_tokens
+        self._long_prefill = limits.long_prefill_token_threshold or limits.max_num_batched_tokens
+        self._longest_chunk = self._long_prefill  # unless nobody would wait for it
         self.longest_total = min(limits.max_model_len, manager.longest() + 1)
         """Prompt + output tokens of the longest request that can ever be served."""
         self.waiting: deque[Sequence] = deque()
@@ -68,17 +71,25 @@ class Scheduler:
         """Decide the next step and take its memory; None where nothing waits or runs."""
         manager = self.manager
         preempted: list[int] = []
-        if manager.decoding and not manager.growable(1):
-            self._make_room(preempted)
-        if decoding := manager.decoding:
-            manager.grow(1)
         chunks: list[Chunk] = []
         admitted: list[int] = []
-        prefill_tokens = 0
+        prefill_tokens = turn = 0
+        if self._long_prefill < self._max_num_batched_tokens:
+            alone = len(self.running) + len(self.waiting) == 1
+            self._longest_chunk = self._max_num_batched_tokens if alone else self._long_prefill
+            if self.prefilling and manager.decoding:
+                turn = self._extend_before_decodes(chunks, preempted)
+        if manager.decoding and not manager.growable(1):
+            self._make_room(preempted)
+            chunks = [chunk for chunk in chunks if chunk.request in self.running]
+        if decoding := manager.decoding:
+            manager.grow(1)
         if self.prefilling or self.waiting:
+            prefill_tokens = sum([chunk.tokens for chunk in chunks])
             budget = self._max_num_batched_tokens - decoding
             if self.prefilling:
-                prefill_tokens = self._extend(budget, chunks, preempted)
+                left = budget - prefill_tokens
+                prefill_tokens += self._extend(left, chunks, preempted, turn)
             if self.waiting and (
                 not (preempted and self.running) or self._rules.admit_after_preemption
             ):
@@ -135,19 +146,25 @@ class Scheduler:
         finished: list[Sequence] = []
         if self.leaving:
             finished, self.leaving = self.leaving, []
+        complete: list[Sequence] = []
+        finishing, tick = self._finishing, self.manager.tick
+        while finishing and finishing[0][0] <= tick:
+            _, admission, seq = heappop(finishing)
+            if seq.admission == admission and seq.joined_tick >= 0:
+                seq.generated = seq.output
+                complete.append(seq)
         for request, _, _, last in plan.chunks:
             if last:
                 seq = self.running[request]
                 self.prefilling.remove(seq)
                 if not seq.generated:
                     first.append(seq)
-                self._start_decoding(seq, finished)
-        finishing, tick = self._finishing, self.manager.tick
-        while finishing and finishing[0][0] <= tick:
-            _, admission, seq = heappop(finishing)
-            if seq.admission == admission and seq.joined_tick >= 0:
-                seq.generated = seq.output
-                self._finish(seq, finished)
+                if self._start_decoding(seq):
+                    complete.append(seq)
+        if len(complete) > 1:  # they let go in the order in which they run
+            complete.sort(key=_admission)
+        for seq in complete:
+            self._finish(seq, finished)
         if self._static and not self.running:
             for seq in self.held:
                 self._leave(seq, finished)
@@ -158,6 +175,7 @@ class Scheduler:
         """The step with their last token has run: planned ahead, they leave only now."""
         for seq in finished:
             self.departing.remove(seq)
+            seq.unsettled = 0
             if self.running.pop(seq.index, None):  # else preempted with the token under way
                 self.manager.release(seq)
             self._finished.append(seq.index)
@@ -167,6 +185,7 @@ class Scheduler:
     def _make_room(self, preempted: list[int]) -> None:
         """Preempt until the decoding batch can grow by a token each."""
         while self.manager.decoding and not self.manager.growable(1):
+            self.manager.strain()
             if self.held:  # whoever is done already goes before anyone is interrupted
                 self._leave(self.held.pop(), self.leaving)
             else:
@@ -188,10 +207,13 @@ class Scheduler:
             self.manager.release(seq)
             return seq.index
         if seq.joined_tick >= 0:
-            seq.generated += self.manager.tick - seq.joined_tick
+            decoded = self.manager.tick - seq.joined_tick
+            seq.generated += decoded
+            seq.unsettled = int(self._rules.async_scheduling and decoded > 0)
         else:
             self.prefilling.remove(seq)
         self.manager.release(seq)
+        seq.unsettled = 0
         seq.preemptions += 1
         seq.lost = seq.stored
         seq.recomputed += seq.lost
@@ -205,14 +227,48 @@ class Scheduler:
             self.waiting.append(seq)
         return seq.index
 
-    def _extend(self, budget: int, chunks: list[Chunk], preempted: list[int]) -> int:
-        """Go on with contexts begun in earlier steps; returns the tokens that takes."""
+    def _extend_before_decodes(self, chunks: list[Chunk], preempted: list[int]) -> int:
+        """Short chunks let others decode behind a context: it takes its memory before they do.
+
+        Returns the number of the admission up to which that is done. Each decode keeps its token of
+        the budget, where vLLM would leave the last ones out.
+        """
+        until = max(s.admission for s in self.running.values() if s.joined_tick >= 0)
+        budget = self._max_num_batched_tokens - self.manager.decoding
+        self._extend(budget, chunks, preempted, 0, until)
+        return until
+
+    def _chunk(self, seq: Sequence, budget: int) -> int:
+        """Tokens of its context that come next."""
+        wanted = seq.target - seq.stored
+        if self._static:
+            return wanted
+        return min(wanted, budget, self._longest_chunk)
+
+    def _extend(
+        self,
+        budget: int,
+        chunks: list[Chunk],
+        preempted: list[int],
+        first: int = 0,
+        until: int = maxsize,
+    ) -> int:
+        """Go on with contexts begun in earlier steps; returns the tokens that takes.
+
+        Of those alone whose admission has a number from `first` on and below `until`.
+        """
         left = budget
         for seq in tuple(self.prefilling):
-            if self.manager.can_extend(seq, min(seq.target - seq.stored, left)):
+            if not first <= seq.admission < until or seq.index not in self.running:
+                continue  # not its turn, or preempted for one of the others
+            while not self.manager.can_extend(seq, self._chunk(seq, left)):
+                self.manager.strain(seq)
+                victim = next(reversed(self.running.values()))
+                preempted.append(self._preempt(victim))
+                if victim is seq:
+                    break
+            else:
                 left -= self._prefill(seq, left, chunks)
-            else:  # it was admitted last, so it is the one to go
-                preempted.append(self._preempt(next(reversed(self.running.values()))))
         return budget - left
 
     def _admit(self, budget: int, chunks: list[Chunk], admitted: list[int]) -> int:
@@ -226,6 +282,8 @@ class Scheduler:
         while waiting and left > 0 and len(running) < most:
             seq = waiting[0]
             if not (manager.can_admit(seq) if whole else self._begins(seq, left)):
+                break
+            if not manager.can_begin(seq, min(left, self._longest_chunk)):
                 break
             waiting.popleft()
             manager.admit(seq)
@@ -262,26 +320,24 @@ class Scheduler:
 
     def _prefill(self, seq: Sequence, budget: int, chunks: list[Chunk]) -> int:
         """Take memory for the next chunk of a context, and say how long it is."""
-        start = seq.stored
-        wanted = seq.target - start
-        tokens = wanted if wanted < budget else budget
+        start, tokens = seq.stored, self._chunk(seq, budget)
         if tokens:
             self.manager.extend(seq, tokens)
-            chunks.append(make_chunk((seq.index, start, tokens, tokens == wanted)))
+            chunks.append(make_chunk((seq.index, start, tokens, seq.stored == seq.target)))
         return tokens
 
-    def _start_decoding(self, seq: Sequence, finished: list[Sequence]) -> None:
-        """The step that completed the context also sampled a token."""
+    def _start_decoding(self, seq: Sequence) -> bool:
+        """The step that completed the context also sampled a token. Whether it was the last."""
         seq.generated += 1
         if seq.generated == seq.output:
-            self._finish(seq, finished)
-            return
+            return True
         manager = self.manager
         manager.join(seq)
         finish_tick = manager.tick + seq.output - seq.generated
         heappush(self._finishing, (finish_tick, seq.admission, seq))
         if self._knows_longest:
             heappush(self._longest, (manager.tick - seq.stored, seq.admission, seq))
+        return False
 
     def _next_finish(self) -> int:
         """The tick at which the next decoding sequence has all its tokens."""
@@ -306,6 +362,7 @@ class Scheduler:
         if self._rules.async_scheduling:
             if seq.joined_tick >= 0:
                 self.manager.rest(seq)
+                seq.unsettled = 1
             self.departing.append(seq)
             finished.append(seq)
             return
@@ -323,3 +380,7 @@ class Scheduler:
         self.manager.release(seq)
         self._finished.append(seq.index)
         finished.append(seq)
+
+
+def _admission(seq: Sequence) -> int:
+    return seq.admission

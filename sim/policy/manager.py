@@ -46,6 +46,12 @@ class Pool:
     stored: tuple[Stored, ...] = ()
     tp: int = 1
     states: tuple[StateGroup, ...] = ()  # layers that keep a state of a sequence
+    null_blocks: int = 0  # that the engine counts in its pool beside these, as padding
+    in_flight_tokens: int = 0
+    """Most tokens planned and not yet computed: of a step, or of two where it is planned ahead.
+
+    Layers with windows keep what these read. 0: not known, and windows move with each token.
+    """
 
     @property
     def state_bytes(self) -> int:
@@ -122,6 +128,10 @@ class Manager(ABC):
         """Tokens that admission would find in the cache."""
         return 0
 
+    def can_begin(self, seq: Sequence, tokens: int) -> bool:
+        """Whether the first chunk of at most `tokens` fits, where `can_admit` said yes."""
+        return True
+
     def can_extend(self, seq: Sequence, tokens: int) -> bool:
         """Whether the prefilling sequence's next tokens fit now."""
         return True
@@ -191,6 +201,12 @@ class Manager(ABC):
         """Take room for the next `tokens` of a prefilling sequence."""
         seq.stored += tokens
         self.prefilled += tokens
+
+    def strain(self, seq: Sequence | None = None) -> None:
+        """Memory lacks for the next step of `seq`, or of the decoding batch, and one must go.
+
+        Who takes memory one sequence at a time has done so up to the one that found none.
+        """
 
     def join(self, seq: Sequence) -> None:
         """The sequence's context is complete: from now on it grows with the batch."""

@@ -48,9 +48,13 @@ class Paging(Placement):
                 f"paging:layers={self.layers}: the layers' own windows decide what is kept; "
                 "expected no retention beside it"
             )
-        from sim.policy.layer_groups import grouped_pages  # late: few runs need it
+        if self.layers == "unified":
+            from sim.policy.layer_groups import UnifiedPages  # late: few runs need it
 
-        return grouped_pages(pool, self.layers, self.block_size, self.watermark)
+            return UnifiedPages(pool, self.block_size, self.watermark)
+        from sim.policy.group_pages import GroupPages
+
+        return GroupPages(pool, self.block_size, self.watermark)
 
 
 def pages(pool: Pool, name: str, block_size: int, watermark: float, retained: Retained) -> Pages:

@@ -14,8 +14,14 @@ class Prefix(Sharing):
     """Requests with equal beginnings share blocks, where the trace names them (vLLM V1)."""
 
     def share(self, placement: Placement, pool: Pool, retained: Retained) -> Manager:
-        if not isinstance(placement, Paging) or placement.layers != "reserved":
-            raise InputError("prefix: shares the blocks of paging with layers=reserved alone")
+        if not isinstance(placement, Paging) or placement.layers == "unified":
+            raise InputError(
+                "prefix: shares the blocks of paging, expected layers reserved or capped"
+            )
         if retained.read is not None:
             raise InputError("prefix: whole prefixes are shared; expected no retention beside it")
+        if placement.layers == "capped":
+            from sim.policy.group_pages import GroupPages  # late: few runs need it
+
+            return GroupPages(pool, placement.block_size, placement.watermark, shared=True)
         return SharedPages(pool, placement.block_size, placement.watermark)

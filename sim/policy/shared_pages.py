@@ -58,8 +58,12 @@ class SharedPages(Pages):
         super().release(seq)
         hold = self._holds.pop(seq.index)
         self._inside -= hold.inside
-        self.cache.publish(hold, seq.stored // self.block_size)
+        self.cache.publish(hold, (seq.stored - seq.unsettled) // self.block_size)
         self.free += self.cache.unpin(hold) - hold.inside
+
+    def strain(self, seq: Sequence | None = None) -> None:
+        if seq is None:  # those before the one that found no block took all that were free
+            self.cache.evict(self.cache.idle_blocks)
 
     def live_tokens(self) -> int:
         twice = self._inside - self.cache.pinned_blocks  # times a block is held beyond the first

@@ -217,7 +217,7 @@ def prepared(trace: Trace | str | Path, options: RunOptions) -> Setup:
         label=_named(options.policy)[1],
         limits=limits,
         ledger=ledger,
-        pool=ledger.pool(limits.max_model_len),
+        pool=_pool(ledger, limits, preset),
         tp=options.tp,
         gpu_memory_utilization=options.gpu_memory_utilization,
         request_rate=options.request_rate,
@@ -253,6 +253,16 @@ def _requests(trace: Trace | str | Path, options: RunOptions) -> Trace:
 def _named(policy: Policy | str) -> tuple[Policy, str]:
     """The policy and its command-line form."""
     return (parse_policy(policy), policy) if isinstance(policy, str) else (policy, label_of(policy))
+
+
+def _pool(ledger: Ledger, limits: Limits, engine: Engine) -> Pool:
+    """The memory that a policy manages, and what the engine's way to plan means for it."""
+    planned = limits.max_num_batched_tokens * (1 + limits.rules.async_scheduling)
+    return replace(
+        ledger.pool(limits.max_model_len),
+        null_blocks=engine.null_blocks,
+        in_flight_tokens=planned if limits.batching == "continuous" else 0,
+    )
 
 
 def with_policy(setup: Setup, policy: Policy | str) -> Setup:

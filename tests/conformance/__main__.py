@@ -76,13 +76,17 @@ def run_suite(suite: str, count: int, seed: int, vllm: Vllm, shown: int) -> dict
             identical=why is None,
             steps=len(steps),
             preemptions=preemptions,
+            tight=case.tight,
             preempting=preemptions > 0,
+            preempting_tight=preemptions > 0 and case.tight,
             evictions=evictions,
             evicting=evictions > 0,
             hits=hits,
             hitting=hits > 0,
             prefix=case.prefix,
         )
+        if counts["cases"] % 250 == 0:
+            print(json.dumps({"suite": suite, **counts}), file=sys.stderr, flush=True)
         if why:
             counts["differ"] += 1
             if counts["differ"] <= shown:

@@ -43,6 +43,14 @@ class Case:
             known[name] = tuple(known[name])  # type: ignore
         return Case(**known)  # type: ignore[arg-type]
 
+    @property
+    def tight(self) -> bool:
+        """Whether a full batch of the longest requests outgrows the pool, prefixes not shared."""
+        tables = sum(-(-count // min(self.layers)) for count in self.layers)
+        sizes = [min(r.prompt + r.output, self.max_model_len) for r in self.requests]
+        blocks = sorted(-(-size // self.block_size) for size in sizes * self.samples)
+        return sum(blocks[-self.max_num_seqs :]) * tables > self.blocks
+
     def prompts(self) -> list[list[int]]:
         """Tokens of each request's prompt. What isn't shared is never equal by chance."""
         random = Random(self.seed)

@@ -5,7 +5,7 @@ from random import Random
 
 from tests.conformance.case import Case, Request
 
-SUITES = ("plain", "prefix", "hybrid", "samples", "ahead")
+SUITES = ("plain", "prefix", "hybrid", "samples", "ahead", "threshold")
 
 
 def cases(suite: str, count: int, seed: int) -> Iterator[Case]:
@@ -18,20 +18,20 @@ def case(suite: str, seed: int) -> Case:
     """One case of the suite."""
     random = Random(f"{suite} {seed}")
     size = random.choice([16, 16, 32, 64])
-    seqs = random.choice([2, 4, 8, 16])
+    seqs = random.choice([2, 4, 8, 8, 16])
     budget = max(seqs, random.choice([size // 2 + 1, 64, 96, 256, 512]))
     samples = random.choice([2, 3, 4]) if suite == "samples" else 1
     prefix = suite in ("prefix", "samples") or (
-        suite in ("ahead", "hybrid") and random.random() < 0.5
+        suite in ("ahead", "hybrid", "threshold") and random.random() < 0.5
     )
     unit = size * random.choice([1, 1, 2, 4])
-    longest = random.choice([4, 8, 16]) * size + random.randint(0, size)
+    longest = random.choice([3, 4, 8]) * size + random.randint(0, size)
     requests = _requests(random, longest, unit if prefix else 0)
-    asked = sum(sorted(-(-(r.prompt + r.output) // size) for r in requests)[-seqs:]) * samples
+    asked = sum(sorted([-(-(r.prompt + r.output) // size) for r in requests] * samples)[-seqs:])
     windows, layers = _layers(random, size) if suite == "hybrid" else ((None,), (1,))
     tables = sum(-(-n // min(layers)) for n in layers)
     least = tables * (-(-longest // size) + 1)
-    tight = random.choice([0.3, 0.5, 0.7, 1.1])
+    tight = random.choice([0.3, 0.45, 0.6, 1.1])
     return Case(
         seed=seed,
         blocks=max(least, int(asked * tables * tight)),
@@ -44,6 +44,8 @@ def case(suite: str, seed: int) -> Case:
         unit=unit,
         samples=samples,
         ahead=suite == "ahead",
+        long_prefill=random.choice([size // 2, 24, 48]) if suite == "threshold" else 0,
+        watermark=random.choice([0.0, 0.0, 0.0, 0.05, 0.2]),
         windows=windows,
         layers=layers,
     )
@@ -52,8 +54,8 @@ def case(suite: str, seed: int) -> Case:
 def _requests(random: Random, longest: int, unit: int) -> tuple[Request, ...]:
     found: list[Request] = []
     now = 0
-    for _ in range(random.randint(2, 16)):
-        now += random.choice([0, 0, 0, 1, 2, 5, 20])
+    for _ in range(random.choice([3, 6, 10, 16])):
+        now += random.choice([0, 0, 0, 0, 1, 3, 20])
         prompt = random.choice(
             [
                 random.randint(1, max(1, longest // 8)),
@@ -64,7 +66,7 @@ def _requests(random: Random, longest: int, unit: int) -> tuple[Request, ...]:
         )
         prompt = min(prompt, longest - 1 + (random.random() < 0.02))  # some can never be served
         room = max(1, longest - prompt)
-        output = random.randint(1, max(1, min(room, random.choice([3, 40, 120]))))
+        output = random.randint(1, max(1, min(room, random.choice([3, 60, 150, 400]))))
         output += room * (random.random() < 0.03)  # and some are cut at the longest context
         like, shared = -1, 0
         if unit and found and random.random() < 0.6:

@@ -95,7 +95,8 @@ def manager(case: Case) -> Manager:
         page = case.block_size * 4 * min(case.layers)
     else:
         page = case.block_size * pool.token_bytes
-    pool = replace(pool, capacity_bytes=case.blocks * page)
+    flight = case.max_num_batched_tokens * (1 + case.ahead)
+    pool = replace(pool, capacity_bytes=case.blocks * page, in_flight_tokens=flight, null_blocks=1)
     return parse_policy(policy + "+prefix" * case.prefix).manager(pool)
 
 
@@ -106,6 +107,7 @@ def limits(case: Case) -> Limits:
         case.max_num_batched_tokens,
         case.max_model_len,
         rules=Rules(async_scheduling=case.ahead),
+        long_prefill_token_threshold=case.long_prefill,
     )
 
 

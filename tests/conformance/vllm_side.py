@@ -178,12 +178,13 @@ def groups(case: Case) -> list[KVCacheGroupSpec]:
     """The case's groups of layers; each takes pages of the same size."""
     common = {"block_size": case.block_size, "num_kv_heads": 1, "head_size": 1}
     found = []
-    for i, window in enumerate(case.windows):
+    for window, layers in zip(case.windows, case.layers, strict=True):
         if window is None:
             spec = FullAttentionSpec(**common, dtype=torch.float16)
         else:
             spec = SlidingWindowSpec(**common, dtype=torch.float16, sliding_window=window)
-        found.append(KVCacheGroupSpec([f"layer {i}"], spec))
+        for _ in range(-(-layers // min(case.layers))):
+            found.append(KVCacheGroupSpec([f"layer {len(found)}"], spec))
     return found
 
 

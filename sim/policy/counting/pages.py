@@ -30,7 +30,9 @@ class Pages(Periodic):
                 f"{name}: one block of {block_size} tokens takes {self.block_bytes} bytes, "
                 f"but the KV budget is {pool.capacity_bytes}; expected a smaller block_size"
             )
-        super().__init__(pool, block_size, self.blocks, int(self.blocks * watermark))
+        super().__init__(
+            pool, block_size, self.blocks, int((self.blocks + pool.null_blocks) * watermark)
+        )
 
     def longest(self) -> int:
         return self.blocks * self.block_size

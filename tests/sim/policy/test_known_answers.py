@@ -85,7 +85,7 @@ def test_hybrid_groups_of_gemma_3() -> None:
     """
     manager = Paging(layers="capped").manager(pool_of(find_model("gemma-3-27b").groups, GIB, 8192))
     assert manager.layers_a_page == 10  # type: ignore[attr-defined]
-    assert sorted(table.tables for table in manager.tables) == [1, 6]  # type: ignore[attr-defined]
+    assert sorted(kind.tables for kind in manager.kinds) == [1, 6]  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(

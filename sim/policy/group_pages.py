@@ -1,0 +1,476 @@
+"""Block tables per group of layers over one pool: vLLM's hybrid KV cache manager, by the block."""
+
+from collections.abc import Iterable, Iterator
+from collections.abc import Sequence as Listed
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+from sim.model.layers import LayerGroup
+from sim.policy.counting.block_pool import Block, BlockPool
+from sim.policy.layer_groups import Windowed
+from sim.policy.manager import Pool, Stored
+from sim.policy.shared_pages import chain
+from sim.sequence import Sequence
+from workloads.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Layers of one kind: how many block tables they take and what those hold."""
+
+    group: LayerGroup
+    tables: int
+    size: int  # tokens a block
+    token_bytes: int  # in one layer, side data included
+    side_bytes: int
+
+    def skipped(self, computed: int) -> int:
+        """Blocks before the window of the token that comes after so many."""
+        window = self.group.window
+        return 0 if window is None else max(0, computed - window + 1) // self.size
+
+    def most(self, tokens: int, in_flight: int, longest: int) -> int:
+        """Blocks of a table at most, at any length up to that: what admission asks for.
+
+        A window that isn't aligned touches one block more; a chunk under way holds all that it
+        reads (vLLM: SlidingWindowSpec.max_admission_blocks_per_request).
+        """
+        blocks = -(-tokens // self.size)
+        if self.group.window is None:
+            return blocks
+        reach = min(self.group.window - 1 + in_flight, longest)
+        return min(blocks, -(-reach // self.size) + 1)
+
+
+class Held:
+    """A sequence's tables, and how far each kind's blocks are dealt with."""
+
+    __slots__ = ("done", "gone", "named", "seq", "tables")
+
+    def __init__(self, seq: Sequence, kinds: Listed[Kind]) -> None:
+        self.seq = seq
+        self.tables: list[list[list[Block | None]]] = [[[] for _ in range(k.tables)] for k in kinds]
+        self.gone = [0] * len(kinds)  # blocks given back, from the first on
+        self.named = [0] * len(kinds)  # blocks whose contents have their names
+        self.done = -1  # the tick of the step that it has taken memory for already
+
+
+class GroupPages(Windowed):
+    """Block tables per group of equally many layers over one pool of equal pages.
+
+    vLLM's rules (v1/core/kv_cache_utils.py, single_type_kv_cache_manager.py): layers of each kind
+    are cut into groups as large as the smallest kind (or the largest, if that is less than 1.5
+    times as large); the last group of a kind is padded. Layers of fewer bytes a token get longer
+    blocks. A sequence gives back what left its windows when its next step is planned, so a chunk
+    under way holds what it reads; without a known size of chunks, as soon as tokens are written.
+
+    `shared`: full blocks are found by content, as `SharedPages` has it; a hit is as long as the
+    shortest of all kinds', and a windowed kind needs only its last window of blocks for one
+    (v1/core/kv_cache_coordinator.py, HybridKVCacheCoordinator.find_longest_cache_hit).
+    """
+
+    reserves = False
+
+    def __init__(self, pool: Pool, block_size: int, watermark: float, shared: bool = False) -> None:
+        super().__init__(pool)
+        if not pool.groups:
+            raise InputError("paging:layers=capped: expected a pool that knows the model's layers")
+        self.count_groups(pool)
+        pairs = zip(pool.groups, pool.stored, strict=True)
+        found = [(group, one) for group, one in pairs if one.key + one.value]
+        self.layers_a_page = layers_a_page([group.layers for group, _ in found])
+        widest = max(one.key + one.value for _, one in found)
+        self.page_bytes = block_size * self.layers_a_page * widest
+        self.kinds = [self._kind(group, one, block_size, widest) for group, one in found]
+        if shared and len({kind.size for kind in self.kinds}) > 1:
+            raise InputError(
+                "prefix: layers=capped shares blocks of equal length alone, but layers of this "
+                "model store tokens of unequal bytes; expected layers=reserved"
+            )
+        self.shared = shared
+        self.blocks = pool.capacity_bytes // self.page_bytes
+        if self.most(1) > self.blocks:
+            raise InputError(
+                f"paging: the first token takes {self.most(1)} blocks of {self.page_bytes} bytes, "
+                f"but the KV budget is {pool.capacity_bytes}; expected a smaller block_size"
+            )
+        self.cache = BlockPool(self.blocks, len(self.kinds))
+        self.kept_back = int((self.blocks + pool.null_blocks) * watermark)
+        self._slots = [0] * len(self.kinds)  # tokens that all sequences' tables span, one of each
+        self._held: dict[int, Held] = {}
+        self._buckets: list[list[dict[int, Held]]] = [
+            [{} for _ in range(kind.size)] for kind in self.kinds
+        ]  # decoding sequences by (length - tick) modulo the block size
+        self._fresh: dict[int, Held] = {}  # those whose first step is still to come
+
+    def _kind(self, group: LayerGroup, one: Stored, block_size: int, widest: int) -> Kind:
+        token = one.key + one.value
+        ratio, rest = divmod(widest, token)
+        if rest:
+            raise InputError(
+                f"paging:layers=capped: {group.kind} layers of {token} B a "
+                f"token can't share pages with layers of {widest}; expected layers=unified"
+            )
+        tables = -(-group.layers // self.layers_a_page)
+        return Kind(group, tables, block_size * ratio, token, one.side)
+
+    @property
+    def free(self) -> int:
+        """Blocks that nobody holds, those with contents included."""
+        return self.cache.free
+
+    # -- questions ---------------------------------------------------------------------------
+
+    def most(self, tokens: int) -> int:
+        """The most blocks that a sequence holds at any length up to that."""
+        flight, longest = self.pool.in_flight_tokens, self.pool.max_len
+        return sum(kind.tables * kind.most(tokens, flight, longest) for kind in self.kinds)
+
+    def longest(self) -> int:
+        low, high = 1, max(self.pool.max_len, 1)
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self.most(middle) <= self.blocks:
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+    def found(self, seq: Sequence) -> int:
+        return self._find(seq)[0]
+
+    def can_admit(self, seq: Sequence) -> bool:
+        keep = self.kept_back if self.free < self.blocks else 0
+        flight, longest = self.pool.in_flight_tokens, self.pool.max_len
+        most = [kind.most(seq.target, flight, longest) for kind in self.kinds]
+        return self._to_take(seq, most) <= self.free - keep
+
+    def can_begin(self, seq: Sequence, tokens: int) -> bool:
+        """Behind a long prefix a chunk can take more than `most` tells."""
+        keep = self.kept_back if self.free < self.blocks else 0
+        end = min(seq.target, self._find(seq)[0] + tokens)
+        return self._to_take(seq, [-(-end // kind.size) for kind in self.kinds]) <= self.free - keep
+
+    def _to_take(self, seq: Sequence, required: list[int]) -> int:
+        """Of so many blocks a table, those that a new sequence takes from the free ones."""
+        hit, blocks = self._find(seq)
+        need = 0
+        for index, kind in enumerate(self.kinds):
+            there = max(kind.skipped(hit), hit // kind.size)
+            need += kind.tables * max(0, required[index] - there)
+            if hit:
+                skip = kind.skipped(hit)
+                need += sum(not b.refs for table in blocks[index] for b in table[skip:] if b)
+        return need
+
+    def can_extend(self, seq: Sequence, tokens: int) -> bool:
+        end = seq.stored + tokens
+        return self._fits(self._held[seq.index], self._basis(seq.stored, end), end, self.free)
+
+    def _basis(self, start: int, end: int) -> int:
+        """Tokens computed for good when a chunk is planned: what its windows are behind."""
+        return start if self.pool.in_flight_tokens else max(start, end - 1)
+
+    def _fits(self, held: Held, computed: int, end: int, free: int) -> bool:
+        return self._need(held, end) - self._returned(held, computed, end) <= free
+
+    def _need(self, held: Held, end: int) -> int:
+        return sum(
+            kind.tables * max(0, -(-end // kind.size) - len(held.tables[i][0]))
+            for i, kind in enumerate(self.kinds)
+        )
+
+    def _returned(self, held: Held, computed: int, end: int) -> int:
+        """Blocks that get free once so many tokens are computed, or never are taken."""
+        count = 0
+        for index, kind in enumerate(self.kinds):
+            skip = kind.skipped(computed)
+            for table in held.tables[index]:
+                count += sum(b.refs == 1 for b in table[held.gone[index] : skip] if b)
+            never = min(skip, -(-end // kind.size)) - len(held.tables[index][0])
+            count += kind.tables * max(0, never)
+        return count
+
+    # -- prefilling --------------------------------------------------------------------------
+
+    def admit(self, seq: Sequence) -> None:
+        hit, blocks = self._find(seq)
+        held = self._held[seq.index] = Held(seq, self.kinds)
+        for index, kind in enumerate(self.kinds):
+            full, skip = hit // kind.size, kind.skipped(hit)
+            held.gone[index], held.named[index] = min(skip, full), full
+            self._slots[index] += full * kind.size
+            for number, table in enumerate(held.tables[index]):
+                if full:
+                    table += [None] * skip
+                    table += blocks[index][number][skip:]
+                for block in table[skip:]:
+                    if block:
+                        self.cache.touch(block)
+        seq.stored = hit
+        self.prefilled += hit
+        self._keep(hit, 1)
+
+    def extend(self, seq: Sequence, tokens: int) -> None:
+        start = seq.stored
+        super().extend(seq, tokens)
+        self._advance(self._held[seq.index], self._basis(start, seq.stored), seq.stored)
+
+    def _advance(self, held: Held, computed: int, end: int) -> None:
+        """Give back what left the windows, take room up to `end`, and name what is full then."""
+        self._give_back(held, computed)
+        for index, kind in enumerate(self.kinds):
+            tables = held.tables[index]
+            count = -(-end // kind.size) - len(tables[0])
+            if count > 0:
+                never = max(0, min(count, held.gone[index] - len(tables[0])))
+                self._slots[index] += count * kind.size
+                for table in tables:
+                    table += [None] * never
+                    table += self.cache.take(count - never, index)
+        if self.shared:
+            self._name(held, end)
+
+    def _give_back(self, held: Held, computed: int) -> None:
+        for index, kind in enumerate(self.kinds):
+            skip, gone = kind.skipped(computed), held.gone[index]
+            if skip > gone:
+                for table in held.tables[index]:
+                    self.cache.let_go([b for b in reversed(table[gone:skip]) if b])
+                    table[gone:skip] = [None] * len(table[gone:skip])
+                held.gone[index] = skip
+
+    def _name(self, held: Held, end: int) -> None:
+        base = 0
+        for index, kind in enumerate(self.kinds):
+            full, named = end // kind.size, held.named[index]
+            if full > named:
+                for offset, (key, place) in enumerate(_names(held.seq, kind.size, named, full)):
+                    for number, table in enumerate(held.tables[index]):
+                        if block := table[named + offset]:
+                            self.cache.name(block, (base + number, key, place))
+                held.named[index] = full
+            base += kind.tables
+
+    def _find(self, seq: Sequence) -> tuple[int, list[list[list[Block | None]]]]:
+        """Tokens that all kinds have in the cache, and the blocks of each table."""
+        none: list[list[list[Block | None]]] = [[[] for _ in range(k.tables)] for k in self.kinds]
+        if not self.shared:
+            return 0, none
+        size = self.kinds[0].size
+        if seq.chain is None:
+            seq.chain = chain(seq, size)
+        names = list(_names(seq, size, 0, (seq.target - 1) // size))
+        order = sorted(range(len(self.kinds)), key=lambda i: self.kinds[i].group.window is not None)
+        base = [sum(kind.tables for kind in self.kinds[:i]) for i in range(len(self.kinds))]
+        found = none
+        hit = len(names)
+        full_hit: dict[int, int] = {}
+        while True:
+            now = hit
+            for index in order:
+                kind = self.kinds[index]
+                if index in full_hit:
+                    now = min(now, full_hit[index])
+                    continue
+                found[index], now = self._find_kind(kind, base[index], names[:now])
+                if kind.group.window is None:
+                    full_hit[index] = now
+            if now >= hit:
+                break
+            hit = now
+        for index in full_hit:
+            found[index] = [table[:hit] for table in found[index]]
+        return hit * size, found
+
+    def _find_kind(
+        self, kind: Kind, base: int, names: list[tuple[int, int]]
+    ) -> tuple[list[list[Block | None]], int]:
+        """The longest hit of one kind, in blocks: from the left, or of a window from the right."""
+
+        def copies(place: int) -> list[Block] | None:
+            found = [self.cache.find((base + n, *names[place])) for n in range(kind.tables)]
+            return [block for block in found if block] if all(found) else None
+
+        tables: list[list[Block | None]] = [[] for _ in range(kind.tables)]
+        if kind.group.window is None:
+            for place in range(len(names)):
+                if not (there := copies(place)):
+                    return tables, place
+                for table, block in zip(tables, there, strict=True):
+                    table.append(block)
+            return tables, len(names)
+        need, run = -(-(kind.group.window - 1) // kind.size), 0
+        tables = [[None] * len(names) for _ in range(kind.tables)]
+        for place in range(len(names) - 1, -1, -1):
+            if not (there := copies(place)):
+                run = 0
+                continue
+            for table, block in zip(tables, there, strict=True):
+                table[place] = block
+            run += 1
+            if run >= need:
+                return [table[: place + run] for table in tables], place + run
+        return [table[:run] for table in tables], run
+
+    # -- decoding ----------------------------------------------------------------------------
+
+    def join(self, seq: Sequence) -> None:
+        super().join(seq)
+        held = self._held[seq.index]
+        self._fresh[seq.index] = held
+        for kind, buckets in zip(self.kinds, self._buckets, strict=True):
+            buckets[(seq.stored - self.tick) % kind.size][seq.index] = held
+
+    def rest(self, seq: Sequence) -> None:
+        super().rest(seq)
+        self._fresh.pop(seq.index, None)
+        for kind, buckets in zip(self.kinds, self._buckets, strict=True):
+            del buckets[(seq.stored - self.tick) % kind.size][seq.index]
+
+    def _length(self, held: Held) -> int:
+        return held.seq.stored + self.tick - held.seq.joined_tick
+
+    def _due(self, tick: int) -> Iterator[Held]:
+        """Sequences whose blocks change, or might, in the step of that tick; some twice."""
+        for kind, buckets in zip(self.kinds, self._buckets, strict=True):
+            yield from buckets[-tick % kind.size].values()
+            if self.shared and kind.size > 1:
+                yield from buckets[(-1 - tick) % kind.size].values()
+            if kind.group.window is not None:
+                yield from buckets[(kind.group.window - 1 - tick) % kind.size].values()
+
+    def _in_order(self) -> list[Held]:
+        """Those that the next step changes, in order of admission."""
+        due = {h.seq.index: h for h in (*self._fresh.values(), *self._due(self.tick))}
+        todo = [held for held in due.values() if held.done != self.tick]
+        return sorted(todo, key=lambda held: held.seq.admission)
+
+    def _net(self, tick: int) -> tuple[int, int]:
+        """Blocks that the step of that tick takes, and the most that it gives back."""
+        takes = gives = 0
+        for kind, buckets in zip(self.kinds, self._buckets, strict=True):
+            takes += kind.tables * len(buckets[-tick % kind.size])
+            window = kind.group.window
+            if window is not None:
+                for held in buckets[(window - 1 - tick) % kind.size].values():
+                    length = held.seq.stored + tick - held.seq.joined_tick
+                    gives += kind.tables * (length - window + 1 >= kind.size)
+        return takes, gives
+
+    def _first(self) -> float:
+        """Blocks that the next step takes less those it gives back; infinite if it can't be."""
+        free, net = self.free, 0
+        for held in self._in_order():
+            length = self._length(held)
+            change = self._need(held, length + 1) - self._returned(held, length, length + 1)
+            net += change
+            if net > free:
+                return inf
+        return net
+
+    def growable(self, limit: int) -> int:
+        if not limit:
+            return 0
+        for window in self.windows.values():  # no sequence fills its window before the last step
+            linear = window.linear_for(self.tick)
+            limit = limit if linear is None else min(limit, linear)
+        net = self._first()
+        if net == inf:
+            return 0
+        if net < 0:
+            return 1
+        free = self.free - net
+        for step in range(1, limit):
+            takes, gives = self._net(self.tick + step)
+            free -= takes
+            if free < 0 or gives > takes:  # blocks that get free may admit a request
+                return step
+        return limit
+
+    def repeatable(self, limit: int) -> int:
+        # A step that frees blocks stands alone: use peaks before it, and admission looks after it.
+        return 0 if not limit or self._first() < 0 else super().repeatable(limit)
+
+    def grow(self, steps: int) -> None:
+        for _ in range(steps):
+            for held in self._in_order():
+                length = self._length(held)
+                self._advance(held, length, length + 1)
+            self._fresh.clear()
+            super().grow(1)
+
+    def strain(self, seq: Sequence | None = None) -> None:
+        if seq is not None:
+            self._give_back(self._held[seq.index], seq.stored)
+            return
+        for held in self._in_order():
+            length = self._length(held)
+            if not self._fits(held, length, length + 1, self.free):
+                self._give_back(held, length)
+                return
+            self._advance(held, length, length + 1)
+            held.done = self.tick
+
+    def release(self, seq: Sequence) -> None:
+        super().release(seq)
+        held = self._held.pop(seq.index)
+        for index, kind in enumerate(self.kinds):
+            self._slots[index] -= len(held.tables[index][0]) * kind.size
+            for table in held.tables[index]:
+                self.cache.let_go([block for block in reversed(table) if block])
+
+    # -- memory ------------------------------------------------------------------------------
+
+    def live_by_group(self) -> tuple[tuple[int, int], ...]:
+        """With shared blocks, all tokens that are there count, not those in windows alone."""
+        if not self.shared:
+            return super().live_by_group()
+        found = {id(kind.group): self._there(i) for i, kind in enumerate(self.kinds)}
+        return tuple(found.get(id(group), (0, 0)) for group in self.pool.groups)
+
+    def _there(self, index: int) -> tuple[int, int]:
+        kind = self.kinds[index]
+        empty = self._slots[index] - self.context - self.prefilled
+        tokens = self.cache.held[index] * kind.size - kind.tables * empty
+        layers = tokens * kind.group.layers // kind.tables
+        return layers * (kind.token_bytes - kind.side_bytes), layers * kind.side_bytes
+
+    def pieces(self) -> tuple[int, int]:
+        return self.blocks, self.page_bytes
+
+    def tally(self) -> tuple[int, ...]:
+        """Live bytes, of payload and of side data, free blocks, and those of them with contents."""
+        return *self.live_bytes(), self.free, self.cache.idle
+
+    def uses(self, tally: tuple[Any, ...]) -> tuple[Any, ...]:
+        live, side, free, cached = tally
+        page = self.page_bytes
+        internal = (self.blocks - free) * page - live - side
+        remainder = self.pool.capacity_bytes - self.blocks * page
+        return live, 0, internal, remainder, side, free * page, cached * page
+
+    def check_integrity(self) -> None:
+        super().check_integrity()
+        self.cache.check_integrity()
+        for buckets in self._buckets:
+            assert sum(map(len, buckets)) == self.decoding
+
+
+def _names(seq: Sequence, size: int, first: int, last: int) -> Iterable[tuple[int, int]]:
+    """What blocks [first, last) are called: the run, and the block in it."""
+    if seq.chain is None:
+        seq.chain = chain(seq, size)
+    start = 0
+    for key, blocks in seq.chain:
+        for place in range(max(first, start), min(last, start + blocks)):
+            yield key, place - start
+        start += blocks
+        if start >= last:
+            return
+
+
+def layers_a_page(layers: list[int]) -> int:
+    """Layers that share a page: vLLM's rule, by the number of layers of each kind."""
+    return max(layers) if max(layers) < 1.5 * min(layers) else min(layers)
