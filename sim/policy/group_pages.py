@@ -1,59 +1,15 @@
 """Block tables per group of layers over one pool: vLLM's hybrid KV cache manager, by the block."""
 
-from collections.abc import Iterable, Iterator
-from collections.abc import Sequence as Listed
-from dataclasses import dataclass
+from collections.abc import Iterator
 from math import inf
 from typing import Any
 
-from sim.model.layers import LayerGroup
-from sim.policy.counting.block_pool import Block, BlockPool
+from sim.policy.counting.block_pool import BlockPool
+from sim.policy.group_tables import Held, Hit, Kind, block_names, layers_a_page, longest_hit
 from sim.policy.layer_groups import Windowed
-from sim.policy.manager import Pool, Stored
-from sim.policy.shared_pages import chain
+from sim.policy.manager import Pool
 from sim.sequence import Sequence
 from workloads.errors import InputError
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """Layers of one kind: how many block tables they take and what those hold."""
-
-    group: LayerGroup
-    tables: int
-    size: int  # tokens a block
-    token_bytes: int  # in one layer, side data included
-    side_bytes: int
-
-    def skipped(self, computed: int) -> int:
-        """Blocks before the window of the token that comes after so many."""
-        window = self.group.window
-        return 0 if window is None else max(0, computed - window + 1) // self.size
-
-    def most(self, tokens: int, in_flight: int, longest: int) -> int:
-        """Blocks of a table at most, at any length up to that: what admission asks for.
-
-        A window that isn't aligned touches one block more; a chunk under way holds all that it
-        reads (vLLM: SlidingWindowSpec.max_admission_blocks_per_request).
-        """
-        blocks = -(-tokens // self.size)
-        if self.group.window is None:
-            return blocks
-        reach = min(self.group.window - 1 + in_flight, longest)
-        return min(blocks, -(-reach // self.size) + 1)
-
-
-class Held:
-    """A sequence's tables, and how far each kind's blocks are dealt with."""
-
-    __slots__ = ("done", "gone", "named", "seq", "tables")
-
-    def __init__(self, seq: Sequence, kinds: Listed[Kind]) -> None:
-        self.seq = seq
-        self.tables: list[list[list[Block | None]]] = [[[] for _ in range(k.tables)] for k in kinds]
-        self.gone = [0] * len(kinds)  # blocks given back, from the first on
-        self.named = [0] * len(kinds)  # blocks whose contents have their names
-        self.done = -1  # the tick of the step that it has taken memory for already
 
 
 class GroupPages(Windowed):
@@ -77,12 +33,11 @@ class GroupPages(Windowed):
         if not pool.groups:
             raise InputError("paging:layers=capped: expected a pool that knows the model's layers")
         self.count_groups(pool)
-        pairs = zip(pool.groups, pool.stored, strict=True)
-        found = [(group, one) for group, one in pairs if one.key + one.value]
-        self.layers_a_page = layers_a_page([group.layers for group, _ in found])
-        widest = max(one.key + one.value for _, one in found)
+        places = [i for i, one in enumerate(pool.stored) if one.key + one.value]
+        self.layers_a_page = layers_a_page([pool.groups[i].layers for i in places])
+        widest = max(pool.stored[i].key + pool.stored[i].value for i in places)
         self.page_bytes = block_size * self.layers_a_page * widest
-        self.kinds = [self._kind(group, one, block_size, widest) for group, one in found]
+        self.kinds = [self._kind(i, block_size, widest) for i in places]
         if shared and len({kind.size for kind in self.kinds}) > 1:
             raise InputError(
                 "prefix: layers=capped shares blocks of equal length alone, but layers of this "
@@ -104,7 +59,8 @@ class GroupPages(Windowed):
         ]  # decoding sequences by (length - tick) modulo the block size
         self._fresh: dict[int, Held] = {}  # those whose first step is still to come
 
-    def _kind(self, group: LayerGroup, one: Stored, block_size: int, widest: int) -> Kind:
+    def _kind(self, place: int, block_size: int, widest: int) -> Kind:
+        group, one = self.pool.groups[place], self.pool.stored[place]
         token = one.key + one.value
         ratio, rest = divmod(widest, token)
         if rest:
@@ -113,7 +69,7 @@ class GroupPages(Windowed):
                 f"token can't share pages with layers of {widest}; expected layers=unified"
             )
         tables = -(-group.layers // self.layers_a_page)
-        return Kind(group, tables, block_size * ratio, token, one.side)
+        return Kind(place, group, tables, block_size * ratio, token, one.side)
 
     @property
     def free(self) -> int:
@@ -246,73 +202,23 @@ class GroupPages(Windowed):
         for index, kind in enumerate(self.kinds):
             full, named = end // kind.size, held.named[index]
             if full > named:
-                for offset, (key, place) in enumerate(_names(held.seq, kind.size, named, full)):
+                for offset, (key, place) in enumerate(
+                    block_names(held.seq, kind.size, named, full)
+                ):
                     for number, table in enumerate(held.tables[index]):
                         if block := table[named + offset]:
                             self.cache.name(block, (base + number, key, place))
                 held.named[index] = full
             base += kind.tables
 
-    def _find(self, seq: Sequence) -> tuple[int, list[list[list[Block | None]]]]:
+    def _find(self, seq: Sequence) -> Hit:
         """Tokens that all kinds have in the cache, and the blocks of each table."""
-        none: list[list[list[Block | None]]] = [[[] for _ in range(k.tables)] for k in self.kinds]
         if not self.shared:
-            return 0, none
+            return 0, [[[] for _ in range(kind.tables)] for kind in self.kinds]
         size = self.kinds[0].size
-        if seq.chain is None:
-            seq.chain = chain(seq, size)
-        names = list(_names(seq, size, 0, (seq.target - 1) // size))
-        order = sorted(range(len(self.kinds)), key=lambda i: self.kinds[i].group.window is not None)
-        base = [sum(kind.tables for kind in self.kinds[:i]) for i in range(len(self.kinds))]
-        found = none
-        hit = len(names)
-        full_hit: dict[int, int] = {}
-        while True:
-            now = hit
-            for index in order:
-                kind = self.kinds[index]
-                if index in full_hit:
-                    now = min(now, full_hit[index])
-                    continue
-                found[index], now = self._find_kind(kind, base[index], names[:now])
-                if kind.group.window is None:
-                    full_hit[index] = now
-            if now >= hit:
-                break
-            hit = now
-        for index in full_hit:
-            found[index] = [table[:hit] for table in found[index]]
+        names = list(block_names(seq, size, 0, (seq.target - 1) // size))
+        hit, found = longest_hit(self.kinds, self.cache, names)
         return hit * size, found
-
-    def _find_kind(
-        self, kind: Kind, base: int, names: list[tuple[int, int]]
-    ) -> tuple[list[list[Block | None]], int]:
-        """The longest hit of one kind, in blocks: from the left, or of a window from the right."""
-
-        def copies(place: int) -> list[Block] | None:
-            found = [self.cache.find((base + n, *names[place])) for n in range(kind.tables)]
-            return [block for block in found if block] if all(found) else None
-
-        tables: list[list[Block | None]] = [[] for _ in range(kind.tables)]
-        if kind.group.window is None:
-            for place in range(len(names)):
-                if not (there := copies(place)):
-                    return tables, place
-                for table, block in zip(tables, there, strict=True):
-                    table.append(block)
-            return tables, len(names)
-        need, run = -(-(kind.group.window - 1) // kind.size), 0
-        tables = [[None] * len(names) for _ in range(kind.tables)]
-        for place in range(len(names) - 1, -1, -1):
-            if not (there := copies(place)):
-                run = 0
-                continue
-            for table, block in zip(tables, there, strict=True):
-                table[place] = block
-            run += 1
-            if run >= need:
-                return [table[: place + run] for table in tables], place + run
-        return [table[:run] for table in tables], run
 
     # -- decoding ----------------------------------------------------------------------------
 
@@ -427,8 +333,8 @@ class GroupPages(Windowed):
         """With shared blocks, all tokens that are there count, not those in windows alone."""
         if not self.shared:
             return super().live_by_group()
-        found = {id(kind.group): self._there(i) for i, kind in enumerate(self.kinds)}
-        return tuple(found.get(id(group), (0, 0)) for group in self.pool.groups)
+        found = {kind.place: self._there(i) for i, kind in enumerate(self.kinds)}
+        return tuple(found.get(place, (0, 0)) for place in range(len(self.pool.groups)))
 
     def _there(self, index: int) -> tuple[int, int]:
         kind = self.kinds[index]
@@ -456,21 +362,3 @@ class GroupPages(Windowed):
         self.cache.check_integrity()
         for buckets in self._buckets:
             assert sum(map(len, buckets)) == self.decoding
-
-
-def _names(seq: Sequence, size: int, first: int, last: int) -> Iterable[tuple[int, int]]:
-    """What blocks [first, last) are called: the run, and the block in it."""
-    if seq.chain is None:
-        seq.chain = chain(seq, size)
-    start = 0
-    for key, blocks in seq.chain:
-        for place in range(max(first, start), min(last, start + blocks)):
-            yield key, place - start
-        start += blocks
-        if start >= last:
-            return
-
-
-def layers_a_page(layers: list[int]) -> int:
-    """Layers that share a page: vLLM's rule, by the number of layers of each kind."""
-    return max(layers) if max(layers) < 1.5 * min(layers) else min(layers)

@@ -30,6 +30,7 @@ MIXED_SPECS = (
     "paging:block_size=2,layers=unified",
     "paging:block_size=2,layers=capped",
     "paging:block_size=3,layers=capped,watermark=0.1+int8",
+    "paging:block_size=2,layers=capped+prefix",
 )
 WIDE_SPECS = ("virtual", "virtual+sliding_window:window=18,sinks=2")
 
