@@ -5,6 +5,7 @@ from typing import Any
 
 from sim.cost.kernels.rules import KernelRules
 from sim.engine.limits import Rules
+from sim.hardware import Device
 from sim.memory.ledger import Ledger, Line
 from sim.policy.paging import Paging
 from sim.policy.prefix import Prefix
@@ -60,7 +61,23 @@ VLLM_0_19 = Engine(
     prefix_caching=True,
     null_blocks=1,
 )
-ENGINES = {engine.name: engine for engine in (DEFAULT, VLLM_0_19)}
+VLLM_0_32 = replace(
+    VLLM_0_19, name="vllm-0.32", description="vLLM 0.32, the same steps (docs/conformance.md)"
+)
+ENGINES = {engine.name: engine for engine in (DEFAULT, VLLM_0_19, VLLM_0_32)}
+
+
+def server_limits(device: Device) -> tuple[int, int]:
+    """max_num_seqs and max_num_batched_tokens that vLLM 0.32's API server takes on such a GPU.
+
+    vLLM engine/arg_utils.py, get_batch_defaults.
+    """
+    if device.memory_bytes >= 160 << 30:
+        return 1024, 16_384
+    if device.memory_bytes >= 70 << 30 and "a100" not in device.name.lower():
+        return 1024, 8192
+    return 256, 2048
+
 
 OWN = "resolved configuration in the shipped RTX 4090 run's meta.json"
 SOURCES = {
@@ -86,6 +103,7 @@ def find_engine(spec: str) -> Engine:
     Raises InputError with the closest name, or naming the parameter at fault.
     """
     name, options = key_values(spec, f"--engine {spec}")
+    name = VLLM_0_32.name if name == "vllm" else name  # the newest that is known
     if name not in ENGINES:
         raise InputError(f"--engine {spec}: no such engine; {suggestion(name, ENGINES)}")
     engine = ENGINES[name]

@@ -2,7 +2,8 @@
 
 import pytest
 
-from sim.run.engine_presets import ENGINES, SOURCES, find_engine, parameters
+from sim.hardware import find_device
+from sim.run.engine_presets import ENGINES, SOURCES, find_engine, parameters, server_limits
 from workloads.errors import InputError
 
 
@@ -33,3 +34,22 @@ def test_parameters_change_by_name() -> None:
 def test_what_is_not_known_is_one_line(spec: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         find_engine(spec)
+
+
+@pytest.mark.parametrize(
+    ("device", "limits"),
+    [
+        ("h100", (1024, 8192)),
+        ("a100-80gb", (256, 2048)),  # named apart, whatever its memory
+        ("a100-40gb", (256, 2048)),
+        ("custom:memory=180GiB,bandwidth=8TB/s,flops=2000TFLOP/s", (1024, 16_384)),
+        ("custom:memory=69GiB,bandwidth=2TB/s,flops=900TFLOP/s", (256, 2048)),
+    ],
+)
+def test_limits_of_vllms_server_by_device(device: str, limits: tuple[int, int]) -> None:
+    """vLLM 0.32 engine/arg_utils.py: from 160 GiB, from 70 GiB but on an A100, below."""
+    assert server_limits(find_device(device)) == limits
+
+
+def test_vllm_without_a_version_is_the_newest() -> None:
+    assert find_engine("vllm") is ENGINES["vllm-0.32"]
