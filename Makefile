@@ -86,13 +86,13 @@ gpu:
 	PYTHONPATH=$(CURDIR):$(CURDIR)/$(SITE) $(if $(wildcard $(VENV)/tests),$(BIN)/python,$(PYTHON)) \
 		-m benchmarks.gpu $(if $(REHEARSE),--rehearse) -o $(OUT)
 
-# What such a machine lacks, for its Python; some 5 MB in wheels/.
+# What such a machine lacks, for its Python; some 8 MB in wheels/.
 GPU_PYTHON ?= 3.12
 wheels: $(VENV)/simulation
 	rm -rf wheels
 	$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps -w wheels .
 	$(BIN)/pip download --quiet --disable-pip-version-check --only-binary=:all: -d wheels \
-		--python-version $(GPU_PYTHON) --platform manylinux_2_17_x86_64 simpy pydantic
+		--python-version $(GPU_PYTHON) --platform manylinux_2_17_x86_64 simpy pydantic cyclopts
 
 clean:
 	rm -rf $(VENV) out build wheels *.egg-info

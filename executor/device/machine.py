@@ -40,7 +40,7 @@ class Machine:
         """Bytes of all tensors by the GPU's allocator; None where nobody counts."""
         if self.device.type != "cuda":
             return None
-        return int(torch.cuda.memory_stats()["requested_bytes.all.current"])
+        return int(torch.cuda.memory_stats().get("requested_bytes.all.current", 0))
 
     @property
     def capture(self) -> Capture | None:
