@@ -14,7 +14,7 @@ def _share(b_x, PARTS: tl.constexpr, HALF: tl.constexpr):
         b_half = b_step.to(tl.float16)
         b_bits = b_half.to(tl.int16, bitcast=True)
         b_bits += (b_half.to(tl.float32) < b_step).to(tl.int16)
-        return b_bits.to(tl.float16, bitcast=True)
+        b_step = b_bits.to(tl.float16, bitcast=True)
     return b_step
 
 
