@@ -12,6 +12,8 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
+from workloads.outgoing import in_chart
+
 SMALL = 24
 """Shorter arrays are plain lists: they may hold texts, and take no room."""
 
@@ -39,9 +41,11 @@ class Arrays:
         if isinstance(part, np.ndarray) and part.dtype.kind in "iuf" and len(part) >= SMALL:
             return {"$": self._number(part)}
         if isinstance(part, np.ndarray):
-            return part.tolist()
+            return self._plain(part.tolist())
         if isinstance(part, list | tuple):
             return [self._plain(value) for value in part]
+        if isinstance(part, str):
+            return in_chart(part)
         return part.item() if isinstance(part, np.generic) else part
 
     def _number(self, values: NDArray[Any]) -> int:

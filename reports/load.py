@@ -15,6 +15,7 @@ from reports.run_json import RunInfo
 from workloads.columns import Kind, read_columns
 from workloads.errors import InputError
 from workloads.incoming import checked, read_json, shown
+from workloads.outgoing import visible_in
 
 Columns = dict[str, NDArray[Any]]
 
@@ -131,7 +132,7 @@ def _check_whole(run: Run) -> None:
 
 
 def _info(file: Path) -> RunInfo:
-    data = read_json(file)
+    data = visible_in(read_json(file))
     version = data.get("schema_version") if isinstance(data, dict) else None
     if type(version) is not int or version != SCHEMA_VERSION:
         raise InputError(f"{file}: schema_version is {shown(version)}, expected {SCHEMA_VERSION}")

@@ -10,6 +10,7 @@ from reports import formats
 from reports.run_json import Number, Part, Version
 from workloads.console import console
 from workloads.incoming import checked, read_json
+from workloads.outgoing import visible_in
 
 
 class Row(Part):
@@ -52,7 +53,7 @@ class Shown(NamedTuple):
 
 def load_validation(file: Path) -> Validation:
     """The file's content. Raises InputError naming the field at fault."""
-    return checked(Validation, read_json(file), str(file))
+    return checked(Validation, visible_in(read_json(file)), str(file))
 
 
 def by_policy(rows: Iterable[Row]) -> dict[str, list[Shown]]:

@@ -4,6 +4,7 @@ import re
 from fractions import Fraction
 
 from workloads.errors import InputError
+from workloads.incoming import shown
 
 BYTES = {
     "B": 1,
@@ -20,6 +21,10 @@ BYTES_PER_S = {f"{unit}/s": factor for unit, factor in BYTES.items()}
 FLOPS_PER_S = {"GFLOP/s": 10**9, "TFLOP/s": 10**12, "PFLOP/s": 10**15}
 NANOSECONDS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
 
+MOST = 10**18
+"""Of anything in base units: a device of a million TB, for one."""
+
+_LONGEST = 40
 _QUANTITY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z/]+)\s*")
 
 
@@ -30,7 +35,11 @@ def parse_quantity(text: str, units: dict[str, int], where: str) -> int:
     factor = {u.lower(): f for u, f in units.items()}.get(match[2].lower()) if match else None
     if match is None or factor is None:
         raise InputError(f"{where}={text}: expected a number and a unit of {', '.join(units)}")
-    return int(Fraction(match[1]) * factor)
+    if len(match[1]) > _LONGEST or (amount := int(Fraction(match[1]) * factor)) > MOST:
+        raise InputError(
+            f"{where}={shown(text)[1:-1]}: expected at most {MOST:.0e} {next(iter(units))}"
+        )
+    return amount
 
 
 def parse_bytes(text: str, where: str) -> int:

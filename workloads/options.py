@@ -1,24 +1,39 @@
 """Whole numbers on the command line: 1.5 is refused, where cyclopts would round it to 2."""
 
+import math
 from collections.abc import Iterable
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from workloads.errors import InputError
+from workloads.incoming import shown
+
+MOST = 2**53
+SMALLEST, LARGEST = 1e-100, 1e100
 
 
 def whole_numbers(app: Any, commands: tuple[str, ...], arguments: Iterable[Any]) -> None:
     """A cyclopts `config`: for an App and all commands below it, `App(config=whole_numbers)`.
 
-    Raises InputError where an option that takes integers alone is given a fraction.
+    Raises InputError where an option that takes integers alone is given a fraction, and where a
+    number is too large, or too close to 0, to be meant or to be worked with.
     """
     for argument in arguments:
-        if _scalars(argument.hint) != {int}:
+        kinds = _scalars(argument.hint)
+        if not kinds <= {int, float}:
             continue
         for token in argument.tokens:
-            if "." in token.value:
-                name = token.keyword or argument.name
-                raise InputError(f"{name} {token.value}: expected a whole number")
+            where = f"{token.keyword or argument.name} {shown(token.value)[1:-1]}"
+            if kinds == {int} and "." in token.value:
+                raise InputError(f"{where}: expected a whole number")
+            try:
+                number = abs(float(token.value))
+            except ValueError:
+                continue  # whoever converts it says what it should be
+            if kinds == {int} and number > MOST:
+                raise InputError(f"{where}: expected at most 2^53")
+            if 0 < number < SMALLEST or LARGEST < number < math.inf:
+                raise InputError(f"{where}: expected a number of {SMALLEST:g} to {LARGEST:g}")
 
 
 def _scalars(hint: Any) -> set[Any]:

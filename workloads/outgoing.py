@@ -11,6 +11,7 @@ from typing import Any, TextIO
 _CONTROL = "\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff"
 _UNSEEN = re.compile(f"[{_CONTROL}\ud800-\udfff]")
 _UNSEEN_IN_LINES = re.compile(f"(?![\n\t])[{_CONTROL}\ud800-\udfff]")
+_TAG = re.compile(r"<(?!/?(?:b|br|extra)>)")
 _HALF = re.compile("[\ud800-\udfff]")
 
 
@@ -33,6 +34,11 @@ def visible_in(value: Any) -> Any:
     if isinstance(value, dict):
         return {visible_in(key): visible_in(part) for key, part in value.items()}
     return value
+
+
+def in_chart(text: str) -> str:
+    """The text for plotly, which reads tags: none but its bold, line break and empty box."""
+    return _TAG.sub("&lt;", text)
 
 
 def encodable(text: str) -> str:
