@@ -59,8 +59,9 @@ def after_an_idle_time_it_is_a_new_engine(out: Outcome) -> bool:
         trace.prompt_tokens.tolist() * 2,
         trace.output_tokens.tolist() * 2,
     )
-    alone = run(replace(h, trace=replace(trace, prefix=None), fast_forward=False))
-    both = run(replace(h, trace=twice, fast_forward=False))
+    seldom = replace(h, fast_forward=False, interval_s=0.25)  # an idle time is long
+    alone = run(replace(seldom, trace=replace(trace, prefix=None)))
+    both = run(replace(seldom, trace=twice))
     n, steps = len(trace), len(alone.log.steps["steps"])
     assert len(both.log.steps["steps"]) == 2 * steps
     for name, column in alone.log.requests.items():

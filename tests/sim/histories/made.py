@@ -140,6 +140,7 @@ def plain_cost(name: str) -> StepCost:
     return KernelTable(model, device, profile, rules=KernelRules(length_skew=True))
 
 
+@cache
 def calibrated(policy: str, token_bytes: int) -> StepCost:
     """Measured steps that aren't there: linear between made-up knots, with kinks at them."""
     model = find_model("llama-small")
