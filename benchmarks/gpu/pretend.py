@@ -189,7 +189,7 @@ def variants(plan: Plan = GPU) -> tuple[list[Compiled], dict[str, int]]:
                     bench.release()
                     bench.step(work)
                 before = len(compiled)
-                # Models differ in strides alone: paces are tried with the first.
+                # Models differ in strides alone: others are tried at the planned pace.
                 paces = (0.010, 0.011, 0.009) if model == plan.models[0] else (0.010,)
                 for step_s in paces:
                     manager = setup.policy.manager(setup.pool)
