@@ -3,10 +3,14 @@
 from collections import Counter
 
 from workloads.errors import InputError
+from workloads.incoming import shown
 from workloads.readers import azure, bailian, burstgpt, lengths, logs, mooncake, own, vllm
 from workloads.readers.format import Selection, TraceFormat
 from workloads.readers.named_columns import parse_columns
 from workloads.readers.source import Source
+
+MOST_LISTED = 20
+"""Columns of a file that a message names."""
 
 FORMATS: tuple[TraceFormat, ...] = (
     own.FORMAT,
@@ -90,4 +94,5 @@ def select(source: Source, fmt: TraceFormat, block_tokens: int | None = None) ->
 
 
 def _listed(source: Source) -> str:
-    return ", ".join(repr(column) for column in source.columns)
+    more = f" and {len(source.columns) - MOST_LISTED} more" * (len(source.columns) > MOST_LISTED)
+    return ", ".join(map(shown, source.columns[:MOST_LISTED])) + more

@@ -13,7 +13,7 @@ from workloads.incoming import parse_json
 from workloads.readers.format import TICKS_PER_SECOND, Selection, Unit
 from workloads.readers.records import flat
 from workloads.readers.source import Source, first_line, is_shortage
-from workloads.readers.stamps import PATTERN, has_offset
+from workloads.readers.stamps import FIRST_YEAR, LAST_YEAR, PATTERN, has_offset
 from workloads.schema import Floats, Ints, PrefixBlocks
 
 _BATCH_BYTES = 1 << 20
@@ -354,6 +354,9 @@ def _arrival(column: Any, unit: Unit) -> Ints | Floats:
             _require(
                 pc.all(pc.match_substring_regex(column, f"^({PATTERN})$")).as_py() is not False
             )
+            years = pc.min_max(pc.utf8_slice_codeunits(column, 0, 4).cast(pa.int32())).as_py()
+            if years["min"] is not None:  # outside of these, nanoseconds would wrap
+                _require(FIRST_YEAR <= years["min"] <= years["max"] <= LAST_YEAR)
             zone = "UTC" if len(column) and has_offset(column[0].as_py()) else None
             column = column.cast(pa.timestamp("ns", zone))
         _require(pa.types.is_timestamp(column.type))
