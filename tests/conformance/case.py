@@ -30,6 +30,7 @@ class Case:
     unit: int = 16  # tokens of a published block of prompts
     samples: int = 1  # outputs a prompt
     ahead: bool = False  # asynchronous scheduling
+    users: int = 0  # closed loop: so many in flight, stamps unused; 0: an open loop
     long_prefill: int = 0  # long_prefill_token_threshold; 0: none
     watermark: float = 0.0
     windows: tuple[int | None, ...] = (None,)

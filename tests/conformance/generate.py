@@ -1,11 +1,12 @@
 """Seeded random cases. Pools are small against what is asked for, so that they run short."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from random import Random
 
 from tests.conformance.case import Case, Request
 
-SUITES = ("plain", "prefix", "hybrid", "samples", "ahead", "threshold")
+SUITES = ("plain", "prefix", "hybrid", "samples", "ahead", "threshold", "closed")
 
 
 def cases(suite: str, count: int, seed: int) -> Iterator[Case]:
@@ -22,11 +23,13 @@ def case(suite: str, seed: int) -> Case:
     budget = max(seqs, random.choice([size // 2 + 1, 64, 96, 256, 512]))
     samples = random.choice([2, 3, 4]) if suite == "samples" else 1
     prefix = suite in ("prefix", "samples") or (
-        suite in ("ahead", "hybrid", "threshold") and random.random() < 0.5
+        suite in ("ahead", "hybrid", "threshold", "closed") and random.random() < 0.5
     )
     unit = size * random.choice([1, 1, 2, 4])
     longest = random.choice([3, 4, 8]) * size + random.randint(0, size)
     requests = _requests(random, longest, unit if prefix else 0)
+    if suite == "closed":
+        requests = tuple(replace(request, arrival=0) for request in requests)
     asked = sum(sorted([-(-(r.prompt + r.output) // size) for r in requests] * samples)[-seqs:])
     windows, layers = _layers(random, size) if suite == "hybrid" else ((None,), (1,))
     tables = sum(-(-n // min(layers)) for n in layers)
@@ -43,7 +46,8 @@ def case(suite: str, seed: int) -> Case:
         prefix=prefix,
         unit=unit,
         samples=samples,
-        ahead=suite == "ahead",
+        ahead=suite == "ahead" or (suite == "closed" and random.random() < 0.3),
+        users=random.choice([1, 2, 8, 8, 32]) if suite == "closed" else 0,
         long_prefill=random.choice([size // 2, 24, 48]) if suite == "threshold" else 0,
         watermark=random.choice([0.0, 0.0, 0.0, 0.05, 0.2]),
         windows=windows,

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from sim.engine.ahead import serve_ahead
+from sim.engine.closed_loop import ClosedLoop
 from sim.engine.limits import Limits, Rules
 from sim.engine.loop import serve
 from sim.engine.record import Recorder
@@ -64,7 +65,8 @@ def run(case: Case) -> list[Step]:
     start = case.requests[0].arrival
     scheduler.now = start
     loop = serve_ahead if case.ahead else serve
-    effects = loop(given, scheduler, Recorder(given, 1e6))
+    closed = ClosedLoop(case.users) if case.users else None
+    effects = loop(given, scheduler, Recorder(given, 1e6), None, closed)
     effect, now = next(effects, None), 0
     while effect is not None:
         if isinstance(effect, Sleep):

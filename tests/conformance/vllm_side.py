@@ -101,7 +101,7 @@ class Engine:
         todo = deque(self.requests())
         flight: deque[Any] = deque()
         while todo or flight or engine.has_unfinished_requests():
-            while todo and todo[0][0] <= self.now:
+            while todo and todo[0][0] <= self.now and self.wanted():
                 engine.add_request(todo.popleft()[1])
             while len(flight) < 1 + case.ahead and engine.has_requests():
                 if not (output := self.schedule()).num_scheduled_tokens:
@@ -119,6 +119,10 @@ class Engine:
             if len(self.steps) > PATIENCE:
                 raise RuntimeError("no end")
         return self.steps
+
+    def wanted(self) -> bool:
+        """Whether a request may be sent: in a closed loop, when fewer than its users wait."""
+        return not self.case.users or len(self.engine.requests) < self.case.users
 
     def _count_evictions(self) -> None:
         pool = self.engine.kv_cache_manager.block_pool
