@@ -254,6 +254,7 @@ def sizing_json(
         "token_bytes_formula": model.formula(kv, tp),
         "token_bytes_all_gpus": ledger.token_bytes * tp,
         "token_bytes_logical": model.kv_bytes_per_token(kv),
+        "state_bytes": model.state_bytes(tp),
         "window_capped": {
             "bytes_per_token": model.kv_growth_bytes(kv, tp),
             "bytes_per_sequence": model.kv_window_bytes(kv, tp),
@@ -312,6 +313,7 @@ def list_models(*, json_output: Json = False) -> None:
                 "token_bytes": model.kv_bytes_per_token(),
                 "window_capped_token_bytes": model.kv_growth_bytes(),
                 "window_capped_sequence_bytes": model.kv_window_bytes(),
+                "state_bytes": model.state_bytes(),
                 "max_position_embeddings": model.max_position_embeddings,
                 "source": model.source,
             }
@@ -322,7 +324,9 @@ def list_models(*, json_output: Json = False) -> None:
     columns = ("model", "parameters", "weights", "KV B/token", "longest", "KV layers")
     lines = []
     for name, model in models.items():
-        layers = ", ".join(f"{group.layers} {group.kind}" for group in model.groups)
+        kinds = [f"{group.layers} {group.kind}" for group in model.groups]
+        kinds += [f"{state.layers} {state.kind}" for state in model.states]
+        layers = ", ".join(kinds)
         token = f"{model.kv_bytes_per_token():,}"
         longest = f"{model.max_position_embeddings:,}"
         size = gib(model.weight_bytes())

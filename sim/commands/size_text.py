@@ -102,6 +102,8 @@ def sizing_text(ledger: Ledger, sizing: Sizing) -> str:
 def _held(ledger: Ledger, fit: Fit) -> str:
     """Bytes, and slots of a token's full width: compressed KV takes fewer than its tokens."""
     held, live = fit.held_bytes, fit.live_bytes
+    if ledger.model.states:  # not all of it is slots of tokens
+        return f"holding {size_text(held)}, {size_text(live)} of it written"
     slots, used = held // ledger.token_bytes, live // ledger.token_bytes
     written = f"{size_text(live)} ({used:,} slots) of it written"
     return f"holding {size_text(held)} ({slots:,} slots), {written}"

@@ -7,6 +7,7 @@ with less overhead. It is computed from the trace's lengths, without a run.
 from dataclasses import dataclass
 
 from sim.memory.ledger import Ledger
+from workloads.errors import InputError
 from workloads.schema import Ints, Trace, total
 
 BLOCK_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
@@ -46,7 +47,15 @@ class Advice:
 
 
 def advise_block_size(trace: Trace, ledger: Ledger) -> Advice:
-    """Weigh block sizes on a trace of at least one request."""
+    """Weigh block sizes on a trace of at least one request.
+
+    Raises InputError for a model with states of sequences, to which engines fit their blocks.
+    """
+    if ledger.model.states:
+        raise InputError(
+            f"{ledger.model.name} keeps a state of each sequence, and an engine's blocks are as "
+            "long as a layer's state is large (kvtwin size prints them); expected another model"
+        )
     curve = tuple(_weigh(trace, ledger, size) for size in BLOCK_SIZES)
     good = [row for row in curve if row.block_size >= SMALLEST_TILE]
     return Advice(curve, min(good, key=lambda row: row.cost).block_size)

@@ -53,7 +53,9 @@ def would_buy(
     if more_gpus is not None:
         yield f"{more_gpus.tp} GPUs instead of {ledger.tp}", requests_now(policy, more_gpus, tokens)
     if (halved := in_8_bits(ledger)) is not None:
-        yield "--kv-cache-dtype fp8", requests_now(policy, halved, tokens)
+        found = requests_now(policy, halved, tokens)
+        if found:  # a policy that stores in 8 bits itself refuses
+            yield "--kv-cache-dtype fp8", found
     if tokens > 1:
         yield f"contexts of {tokens // 2:,} tokens", requests_now(policy, ledger, tokens // 2)
 

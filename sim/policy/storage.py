@@ -63,12 +63,20 @@ class Quantised(Storage):
     def apply(self, pool: Pool) -> Pool:
         if not pool.groups:
             raise InputError(f"{self.label}: expected a pool that knows the model's layers")
-        plain = [group.heads_per_rank(pool.tp) * group.head_dim for group in pool.groups]
-        if any(0 < one.key < 2 * n for one, n in zip(pool.stored, plain, strict=True)):
+        if any(
+            0 < one.key < 2 * group.heads_per_rank(pool.tp) * group.head_dim
+            for group, one in zip(pool.groups, pool.stored, strict=True)
+            if not group.own_bytes
+        ):
             raise InputError(
                 f"{self.label}: KV is stored in 8 bits already (--kv-cache-dtype); expected auto"
             )
-        return pool.storing(tuple(self._stored(group, pool.tp) for group in pool.groups))
+        return pool.storing(
+            tuple(
+                one if group.own_bytes else self._stored(group, pool.tp)
+                for group, one in zip(pool.groups, pool.stored, strict=True)
+            )
+        )
 
     def _stored(self, group: LayerGroup, tp: int) -> Stored:
         if group.kind == "shared":

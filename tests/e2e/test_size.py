@@ -206,3 +206,27 @@ def test_vllms_own_cut_of_windowed_layers(capsys: Capture) -> None:
     assert cut["block_bytes"] == 12 * 16 * 2 * 8 * 64 * 2
     assert cut["blocks"] == found["kv_cache_bytes"] // cut["block_bytes"]
     assert cut["concurrency"] == cut["blocks"] / (8192 + 137)
+
+
+def test_a_model_without_attention(capsys: Capture) -> None:
+    """Mamba 2 2.7B: 64 layers of 3 × 5,376 + 5,120 × 128 elements of 2 B, whatever the length."""
+    model = str(Path(__file__).parents[1] / "sim/model/configs/mamba2-2.7b.json")
+    state = 64 * (3 * 5376 + 5120 * 128) * 2
+    found = sized(capsys, model=model, context=(512, 4096), policy=("paging", "preallocation"))
+    assert (found["token_bytes"], found["state_bytes"]) == (0, state)
+    (paging,) = found["policies"]
+    fits = found["kv_cache_bytes"] // state
+    assert [fit["fit"] for fit in paging["requests"]] == [fits, fits]
+    assert "keeps a state of each sequence" in found["refused"]["preallocation"]
+    size(model=model, gpu=GPU, context=(512,))
+    assert f"{state:,} B per sequence" in capsys.readouterr().out
+
+
+def test_states_are_a_line_of_what_is_held(capsys: Capture) -> None:
+    """Nemotron 3 Nano: 49,082,368 B of states for each of the requests that fit."""
+    found = sized(capsys, model="nemotron-3-nano-30b-a3b", gpu="h200", context=(1000,))
+    (fit,) = found["policies"][0]["requests"]
+    assert fit["kv_cache"]["states of sequences"] == fit["fit"] * 49_082_368
+    assert fit["kv_cache"]["payload"] == fit["fit"] * 1000 * 6144
+    assert sum(fit["kv_cache"].values()) == found["kv_cache_bytes"]
+    assert found["vllm_0.32"]["groups"] == 1 + 4  # attention's table, and 23 layers in sixes
