@@ -95,7 +95,8 @@ class Engine:
         """All steps until the last request has left."""
         self.case, self.steps, self.now = case, [], 0
         self.engine = engine = self.scheduler(case)
-        self.finished: list[int] = []
+        self.finished: list[int] = []  # since the last step that did anything
+        self.preempted: list[int] = []
         self.evicted = 0
         self._count_evictions()
         todo = deque(self.requests())
@@ -157,6 +158,7 @@ class Engine:
         """Plan a step, and note it down where it does anything."""
         output = self.engine.schedule()
         self.finished += [int(name) for name in output.finished_req_ids]
+        self.preempted += [int(name) for name in output.preempted_req_ids or ()]
         if output.num_scheduled_tokens:
             old = output.scheduled_cached_reqs
             found = {int(r.req_id): r.num_computed_tokens for r in output.scheduled_new_reqs}
@@ -168,13 +170,13 @@ class Engine:
                     self.now,
                     {int(name): n for name, n in output.num_scheduled_tokens.items()},
                     found,
-                    sorted(int(name) for name in output.preempted_req_ids or ()),
+                    sorted(self.preempted),
                     sorted(self.finished),
                     self.engine.kv_cache_manager.block_pool.get_num_free_blocks(),
                     self.evicted,
                 )
             )
-            self.finished = []
+            self.finished, self.preempted = [], []
         return output
 
 
