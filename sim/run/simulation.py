@@ -17,12 +17,12 @@ from sim.engine.closed_loop import ClosedLoop
 from sim.engine.limits import Limits, Pressure
 from sim.engine.loop import Effects, serve
 from sim.engine.record import STATUSES, Column, Log, Recorder
+from sim.engine.requests import AS_PER_NS
 from sim.engine.scheduler import Scheduler
 from sim.hardware import Device, find_device
 from sim.memory.ledger import Ledger, kv_budget
 from sim.model.geometry import Model
 from sim.model.presets import find_model
-from sim.plan import AS_PER_S
 from sim.policy.manager import Pool
 from sim.policy.registry import label_of, parse_policy
 from sim.policy.spec import Policy
@@ -77,8 +77,8 @@ class Setup:
 
     @property
     def horizon_as(self) -> int | None:
-        """The horizon in attoseconds."""
-        return None if self.horizon_s is None else round(self.horizon_s * AS_PER_S)
+        """The horizon in attoseconds, to the nanosecond as arrivals are."""
+        return None if self.horizon_s is None else round(self.horizon_s * 1e9) * AS_PER_NS
 
     def cost(self) -> StepCost:
         """A fresh cost model for one run."""

@@ -21,11 +21,11 @@ from sim.engine.closed_loop import ClosedLoop
 from sim.engine.limits import Limits, Pressure, Rules
 from sim.engine.loop import serve
 from sim.engine.record import Log, Recorder
+from sim.engine.requests import AS_PER_NS
 from sim.engine.scheduler import Scheduler
 from sim.hardware import find_device
 from sim.model.layers import LayerGroup
 from sim.model.presets import find_model
-from sim.plan import AS_PER_S
 from sim.policy.manager import Manager, Pool, Stored
 from sim.policy.registry import parse_policy as parse_anew
 from sim.policy.spec import Policy
@@ -106,7 +106,7 @@ def run(history: History) -> Outcome:
     scheduler = Scheduler(manager, history.limits, knows_longest=skewed)
     recorder = Recorder(history.trace, history.times * history.interval_s)
     horizon_s = history.horizon_s
-    horizon = None if horizon_s is None else history.times * round(horizon_s * AS_PER_S)
+    horizon = None if horizon_s is None else history.times * round(horizon_s * 1e9) * AS_PER_NS
     loop = serve_ahead if history.engine == "ahead" else serve
     run_simulated(
         loop(history.trace, scheduler, recorder, horizon, history.closed),

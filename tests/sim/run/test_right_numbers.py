@@ -80,6 +80,11 @@ def test_a_horizon_is_left_with_the_step_under_way(engine: str) -> None:
     assert served["output_throughput"] == pytest.approx(4 / 1.2)
 
 
+def test_a_step_that_would_begin_at_the_horizon_doesnt() -> None:
+    """0.27 s in attoseconds is no float: the nearest, 32 later, would let a second step begin."""
+    assert run(trace((0.0, 10, 50)), 0.27, horizon_s=0.27)["steps"] == 1
+
+
 @pytest.mark.parametrize("output", [10_000_000, 10**12, 2**63 - 1])
 def test_tokens_that_nobody_gets_dont_stretch_the_samples(output: int) -> None:
     """One request asks for more than the 4,096 - 100 that its context leaves: it gets those."""
