@@ -14,6 +14,7 @@ from workloads.outgoing import visible
 from workloads.streams import close_streams, open_streams
 
 ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+LONGEST_LINE = 2000
 PIPE_CLOSED = 128 + 13
 """As a shell reports a program that SIGPIPE ended."""
 
@@ -136,8 +137,11 @@ def _complain(message: str) -> int:
 
 def _say(message: str, code: int) -> int:
     """Print one line on stderr; returns the exit code, whether or not anybody reads it."""
+    line = visible(message)
+    if len(line) > LONGEST_LINE:
+        line = f"{line[:LONGEST_LINE]}..."
     with suppress(OSError):
-        print(f"kvtwin: {visible(message)}", file=sys.stderr, flush=True)
+        print(f"kvtwin: {line}", file=sys.stderr, flush=True)
     return code
 
 

@@ -93,7 +93,7 @@ def outcome(read: Callable[[], Any]) -> Any:
         return read()
     except InputError as error:
         said = str(error)
-    assert 10 < len(visible(said)) < 2000
+    assert len(visible(said)) > 10
     assert "\n" not in said, said
     return None
 
