@@ -81,8 +81,12 @@ def test_a_horizon_is_left_with_the_step_under_way(engine: str) -> None:
 
 
 def test_a_step_that_would_begin_at_the_horizon_doesnt() -> None:
-    """0.27 s in attoseconds is no float: the nearest, 32 later, would let a second step begin."""
-    assert run(trace((0.0, 10, 50)), 0.27, horizon_s=0.27)["steps"] == 1
+    """A step, and 32 of 1/128 s from 0.02 s on, end at 0.27 s: no further one begins before it.
+
+    In attoseconds that is no float: the nearest, 32 later, would let one more begin.
+    """
+    rows = trace((0.0, 10, 1), (0.02, 10, 50))
+    assert run(rows, 1 / 128, horizon=0.27)["steps"] == 33
 
 
 @pytest.mark.parametrize("output", [10_000_000, 10**12, 2**63 - 1])
