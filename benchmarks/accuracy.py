@@ -1,4 +1,4 @@
-"""docs/accuracy.md, made again: `python benchmarks/accuracy.py`. About a minute and a half.
+"""docs/accuracy.md, made again: `python benchmarks/accuracy.py`. Some minutes.
 
 The page's words are in benchmarks/recorded/page.md and hold no number; every number comes from
 here, and is kept beside it in numbers.json, from which a test makes the page again.
@@ -59,17 +59,16 @@ def wall() -> str:
 
 def main() -> None:
     """Measure all, or only the parts named on the command line, and write the page."""
-    chosen = sys.argv[1:] or [*PARTS, "facts", "wall"]
-    numbers = json.loads(NUMBERS.read_text(encoding="utf-8")) if NUMBERS.exists() else {}
-    for name in chosen:
+    for name in sys.argv[1:] or [*PARTS, "facts", "wall"]:
         print(name, file=sys.stderr, flush=True)
         if name == "facts":
-            numbers |= facts.facts()
+            measured = facts.facts()
         else:
-            numbers[name] = wall() if name == "wall" else PARTS[name]()
-    text = json.dumps(numbers, indent=1, ensure_ascii=False, sort_keys=True)
-    NUMBERS.write_text(text + "\n", encoding="utf-8")
-    PAGE.write_text(render(numbers), encoding="utf-8")
+            measured = {name: wall() if name == "wall" else PARTS[name]()}
+        numbers = json.loads(NUMBERS.read_text(encoding="utf-8")) if NUMBERS.exists() else {}
+        text = json.dumps(numbers | measured, indent=1, ensure_ascii=False, sort_keys=True)
+        NUMBERS.write_text(text + "\n", encoding="utf-8")
+    PAGE.write_text(render(json.loads(NUMBERS.read_text(encoding="utf-8"))), encoding="utf-8")
 
 
 if __name__ == "__main__":
