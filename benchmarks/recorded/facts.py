@@ -1,11 +1,13 @@
 """Numbers that stand in the page's sentences, by name."""
 
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
 
 from benchmarks.recorded import tables
 from benchmarks.recorded.replay import RUNS, Change, replay
-from sim.cost.kernels.profile import find_profile
+from sim.cost.kernels.grid import Grid
+from sim.cost.kernels.profile import Profile, find_profile
 from sim.cost.kernels.skew import LengthSkew
 from sim.measured.read import read_measured
 from sim.model.presets import find_model
@@ -43,6 +45,7 @@ def facts() -> dict[str, str]:
         skew = LengthSkew(find_profile(RUNS[gpu][2]), 8 if key == "4090" else 4)
         found[f"wait_{key}"] = f"{1e3 * skew.key_us:.0f}"
         found[f"unsplit_{key}"] = f"{skew.unsplit_from:.0f}"
+        found[f"repeats_{key}"] = f"{_repeats(find_profile(RUNS[gpu][2])):.1f}"
         if "kernel_overlap" in meta:
             found[f"overlap_{key}"] = f"{1e6 * meta['kernel_overlap'][0]:.0f} µs"
         if "all_reduce" in meta:
@@ -58,6 +61,13 @@ def facts() -> dict[str, str]:
         e = roofline[f"{metric}_ms_mean"]
         found[f"roofline_{metric}"] = f"{e.measured / e.predicted:.1f}"
     return found
+
+
+def _repeats(profile: Profile) -> float:
+    """How much longer batches of equal contexts take in the skew rows than in the table."""
+    grid = Grid((row[:4], row[4]) for row in profile.rows["attention"])
+    rows = profile.rows["skew_mean"]
+    return median(time / grid.decode(n, mean) for _, _, n, mean, time in rows)
 
 
 def _is_mean(name: str) -> bool:

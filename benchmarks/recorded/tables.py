@@ -139,9 +139,10 @@ def crossed() -> str:
     """Without any number fitted on these runs."""
     cases = {
         ("RTX 4090", "no overlap"): Change(meta={"kernel_overlap": None}),
-        ("2 × RTX PRO 6000", "all-reduce of 20 µs + 16 GB/s, the link's data sheet"): Change(
-            meta=reduce(*LINK)
-        ),
+        (
+            "2 × RTX PRO 6000",
+            "all-reduce of 20 µs + 16 GB/s, as in the benchmark's own config.json",
+        ): Change(meta=reduce(*LINK)),
         ("2 × RTX PRO 6000", "the package's assumption"): Change(meta={"all_reduce": None}),
     }
     rows = []

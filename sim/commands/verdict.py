@@ -2,6 +2,7 @@
 
 from sim.measured.comparison import Error
 from sim.measured.options import Options
+from sim.measured.prediction import closed_loop
 from sim.measured.run import Measured
 from sim.run.simulation import Run
 
@@ -9,12 +10,14 @@ from sim.run.simulation import Run
 def notes(options: Options) -> list[str]:
     """Where the replay differs from what was done, in words."""
     found = []
-    if options["max_concurrency"] is not None:
+    users = options["max_concurrency"]
+    if users is not None and closed_loop(options) is None:
         found.append(
-            f"max_concurrency {options['max_concurrency']}: requests are sent at the recorded "
-            "times, which waited for the measured answers; a faster or slower server would have "
-            "been asked at other times"
+            f"max_concurrency {users} with a request rate: requests are sent at the recorded "
+            "times, which waited for the measured answers"
         )
+    elif users is not None:
+        found.append(f"max_concurrency {users}: a request is sent when another is answered")
     if options["enforce_eager"] is True:
         found.append("enforce_eager: the host's work between eager kernels is not modelled")
     return found

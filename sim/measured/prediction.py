@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from sim.cost.kernels.profile import Profile, find_profile
+from sim.engine.closed_loop import ClosedLoop
 from sim.hardware import find_device
 from sim.measured.options import ASSUMED, Options, server_options
 from sim.measured.run import Measured
@@ -72,7 +73,7 @@ def prediction(
         cost=cost,
         profile=profile,
     )
-    return replace(setup, interval_s=SAMPLE_S)
+    return replace(setup, interval_s=SAMPLE_S, closed=closed_loop(told))
 
 
 def _engine(
@@ -97,6 +98,16 @@ def _engine(
     if told["async_scheduling"] is False and "async_scheduling" not in own:
         preset = replace(preset, rules=replace(preset.rules, async_scheduling=False))
     return preset
+
+
+def closed_loop(told: Options) -> ClosedLoop | None:
+    """So many requests in flight, where the client kept that many and no rate beside it."""
+    users = told.number("max_concurrency")
+    if users is None or float(told["request_rate"] or "inf") != float("inf"):
+        return None
+    if users < 1:
+        raise InputError(f"max_concurrency {users}: expected at least 1")
+    return ClosedLoop(users)
 
 
 def _kv_type(named: str) -> str:

@@ -10,8 +10,8 @@ from benchmarks.recorded import facts, tables
 from benchmarks.recorded.replay import RUNS, replay
 
 NAMES = re.compile(
-    r"`[^`]*`|```.*?```|\{\w+\}|RTX 4090|RTX PRO\s6000|vLLM 0\.19\.0|Llama-3\.1-8B|Qwen3-(32|14)B"
-    r"|Qwen3|TP 2|H100|H200",
+    r"`[^`]*`|```.*?```|\{\w+\}|RTX\s4090|RTX PRO\s6000|vLLM 0\.19\.0|Llama-3\.1-8B|Qwen3-(32|14)B"
+    r"|Qwen3|TP 2|H100|H200|E2E",
     re.DOTALL,
 )
 DEFINITIONS = {"90 % bounds", "Intervals are of 95 %", "each sum at 20 µs"}

@@ -11,12 +11,16 @@ from typing import Any
 import pytest
 
 from sim.commands.server_flags import ServerFlags
+from sim.measured.comparison import compare
 from sim.measured.options import server_options
 from sim.measured.prediction import prediction
 from sim.measured.read import read_measured
 from sim.measured.run import Measured
 from sim.measured.server_log import read_server_log
+from sim.run.simulation import execute
+from tests.made_up import write_as_measured
 from workloads.errors import InputError
+from workloads.transform import first
 
 ROOT = Path(__file__).parents[3]
 RTX_4090, RTX_PRO_6000 = "rtx-4090-llama-3.1-8b", "rtx-pro-6000-qwen3-32b"
@@ -156,3 +160,20 @@ def test_a_run_without_a_time_series_has_none(tmp_path: Path) -> None:
     row += ' "first_token_ts": 2, "last_token_ts": 3}\n'
     (tmp_path / "requests.jsonl").write_text(row)
     assert len(read_measured(str(tmp_path)).series["running"]) == 0
+
+
+def test_requests_in_flight_are_replayed_as_a_closed_loop(tmp_path: Path) -> None:
+    """Four in flight: a run of that kind, recorded, is predicted without error; and no request is
+    sent before one of the four before it is answered."""
+    measured = read_measured(RTX_4090)
+    few = replace(measured, trace=first(measured.trace, 40))
+    options = ServerFlags(max_concurrency=4).options(few)
+    run = execute(prediction(few, options=options))
+    sent, done = run.log.requests["arrival_s"], run.log.requests["finish_s"]
+    assert (sent[:4] == 0).all()
+    for i in range(4, 40):
+        assert ((sent <= sent[i]) & (done > sent[i])).sum() <= 4
+    again = read_measured(str(write_as_measured(run, tmp_path / "run", few.meta)))
+    replayed = execute(prediction(again, options=ServerFlags(max_concurrency=4).options(again)))
+    for error in compare(again, replayed):
+        assert (error.error_pct or 0) == pytest.approx(0, abs=1e-3), error.name
