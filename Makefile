@@ -19,18 +19,17 @@ demo: $(VENV)/simulation
 test: $(VENV)/tests
 	$(BIN)/pytest -n 2 --dist worksteal
 
-# 20,000 random histories under all laws, about ten minutes of CPU; SEED=2 makes others.
-fuzz: $(VENV)/tests
-	$(BIN)/python -m tests.sim.histories.fuzz 20000 $(or $(SEED),1)
-
 check: $(VENV)/tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Malformed files by the hundred through every reader, and commands killed at random moments.
+# Random histories under all laws (about ten minutes of CPU; SEED=2 makes others), malformed files by
+# the hundred through every reader, and commands killed at random moments.
 fuzz: $(VENV)/tests
+	$(BIN)/python -m tests.sim.histories.fuzz 20000 $(or $(SEED),1)
+	$(BIN)/python -m tests.workloads.malformed 300
 	FUZZ_CASES=300 $(BIN)/pytest tests/fuzz -n 2
 	$(BIN)/python tests/fuzz/kills.py -n 200
 
