@@ -23,6 +23,7 @@ check: $(VENV)/tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy --config-file tests/mypy.ini
 	$(BIN)/lint-imports
 
 # Random histories under all laws (about ten minutes of CPU; SEED=2 makes others), malformed files by

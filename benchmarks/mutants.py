@@ -5,6 +5,7 @@ fail. A mutant survives if that test passes. One whose place is no longer there 
 the place, or let the mutant go with it. Arguments choose mutants by a part of their name.
 """
 
+import os
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,8 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 LONGEST_S = 300
+COMPILED = shutil.ignore_patterns("__pycache__")  # a mutant of equal length is no stale file
+UNCOMPILED = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
 PACKAGES = ("kvtwin", "sim", "executor", "reports", "workloads", "tests", "docs")
 METRICS, METRIC_TESTS = "sim/run/metrics.py", "tests/sim/run/test_metrics.py"
 ANSWERS = "tests/sim/policy/test_known_answers.py"
@@ -239,7 +242,12 @@ def outcome(mutant: Mutant, tree: Path) -> str:
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider"]
     try:
         done = subprocess.run(
-            [*command, mutant.test], cwd=tree, capture_output=True, text=True, timeout=LONGEST_S
+            [*command, mutant.test],
+            cwd=tree,
+            env=UNCOMPILED,
+            capture_output=True,
+            text=True,
+            timeout=LONGEST_S,
         )
     except subprocess.TimeoutExpired:
         return "HANGS"
@@ -258,7 +266,7 @@ def main(chosen: list[str]) -> int:
         tree = Path(folder) / "tree"
         tree.mkdir()
         for package in PACKAGES:
-            shutil.copytree(ROOT / package, tree / package)
+            shutil.copytree(ROOT / package, tree / package, ignore=COMPILED)
         for file in ("pyproject.toml", "README.md", "DESIGN.md", "CONTRIBUTING.md"):
             shutil.copy(ROOT / file, tree)
         for mutant in mutants:

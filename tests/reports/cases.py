@@ -88,7 +88,7 @@ def timeline_rows(case: Case, requests: dict[str, Any]) -> dict[str, Any]:
              "metadata": 0.0}  # fmt: skip
     columns = {"time_s": time, "running": running, "waiting": waiting}
     held = {use: np.full(len(time), int(part * CAPACITY)) for use, part in share.items()}
-    held["free"] = CAPACITY - sum(held.values())
+    held["free"] = CAPACITY - np.sum([*held.values()], axis=0)
     return columns | {f"{use}_bytes": values.astype(np.int64) for use, values in held.items()}
 
 

@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sim.engine.record import MEMORY, STATUSES
+from reports.files import MEMORY
+from sim.engine.record import STATUSES
 
 TOKEN_BYTES = 819_200  # OPT-13B
 CAPACITY = 12 * 2**30

@@ -33,7 +33,7 @@ def pairwise(factors: dict[str, list[Any]]) -> list[dict[str, Any]]:
         for x in range(len(factors[a]))
         for y in range(len(factors[b]))
     }
-    cases = []
+    cases: list[Any] = []
     while missing:
         case = dict(min(missing))
         for name in names:

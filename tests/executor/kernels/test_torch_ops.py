@@ -68,9 +68,9 @@ def test_ranking_matches_the_references(storage: str, build: Any) -> None:
     _, lse = decode_reference.decode(q, scene.pool, scene.lengths, table=scene.table)
     mass = torch.rand(scene.pool.k.shape[:3])
     want = mass.clone()
-    given = (q, lse, scene.pool, scene.lengths)
-    torch_ops.accumulate_mass(*given, mass, max_length=40, table=scene.table)
-    topk_reference.accumulate_mass(*given, want, table=scene.table)
+    attended = (q, lse, scene.pool, scene.lengths)
+    torch_ops.accumulate_mass(*attended, mass, max_length=40, table=scene.table)
+    topk_reference.accumulate_mass(*attended, want, table=scene.table)
     torch.testing.assert_close(mass, want)
 
 

@@ -2,6 +2,7 @@
 
 from inspect import signature
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -88,8 +89,8 @@ def test_steps_of_a_fixed_time() -> None:
 
 @pytest.mark.parametrize("engine", ["default", "vllm-0.19"])
 def test_the_loop_is_the_one_that_the_rules_ask_for(engine: str) -> None:
-    effects = start(made(engine=engine)).effects
-    assert effects.__name__ == ("serve_ahead" if engine == "vllm-0.19" else "serve")
+    loop: Any = start(made(engine=engine)).effects
+    assert loop.gi_code.co_name == ("serve_ahead" if engine == "vllm-0.19" else "serve")
 
 
 @pytest.mark.parametrize(
