@@ -217,17 +217,17 @@ MUTANTS = (
     ),
     Mutant(
         "a folder of other things replaced",
-        "sim/run/folder.py",
-        "== RUN_FILES",
-        "!= RUN_FILES",
-        "tests/e2e/test_simulate.py",
+        "workloads/folders.py",
+        "if relative != MARK and not _is_ours(path, named.get(relative)):",
+        "if relative != MARK and _is_ours(path, named.get(relative)):",
+        "tests/workloads/test_folders.py::test_a_file_that_the_user_wrote_stays",
     ),
     Mutant(
         "the last sampled token written",
         "sim/sequence.py",
         "return self.prompt + self.output - 1",
         "return self.prompt + self.output",
-        "tests/sim/engine/test_timing.py::test_the_last_sampled_token_is_never_written",
+        "tests/sim/policy/test_known_answers.py::test_reservations_of_orca",
     ),
 )
 

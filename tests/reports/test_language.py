@@ -93,8 +93,7 @@ def test_every_metric_of_a_run_is_translated(
 def run_metrics_of_a_simulation() -> list[dict[str, str]]:
     run = simulate("azure-2023-conv", model="llama-2-13b", gpu="a100-40gb", first=5,
                    policy="paging:block_size=16")  # fmt: skip
-    found: list[dict[str, str]] = run.metrics[["label", "formula"]].to_dict("records")
-    return found
+    return [{"label": metric.label, "formula": metric.formula} for metric in run.metrics_list]
 
 
 def test_the_page_speaks_chinese(write_run: Write) -> None:
