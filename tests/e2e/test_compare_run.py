@@ -91,7 +91,11 @@ def test_a_shipped_run_misses_and_says_so(tmp_path: Path) -> None:
     ("file", "text", "message"),
     [
         ("attention.csv", "a,b\n1,2\n", "no column 'prefill_chunk'"),
-        ("dense.csv", "layer,tokens,time_us\nqkv_proj,x,1\n", "dense.csv, line 2: expected whole"),
+        (
+            "dense.csv",
+            "layer,tokens,time_us\nqkv_proj,x,1\n",
+            "dense.csv: line 2: tokens is 'x', expected a whole number",
+        ),
         ("dense.csv", "layer,tokens,time_us\nconv,1,1\n", "layer 'conv', expected one of"),
         ("per_sequence.csv", "layer,sequences,time_us\n", "no times of lm_head"),
     ],

@@ -179,7 +179,7 @@ def changed(content: Any, place: str, value: object) -> Any:
         ("sections.0.decode", [], "sections.0.decode: .*at least 1 item"),
         ("sections.0.prefill", [], "sections.0.prefill: .*at least 1 item"),
         ("sections.0.decode.0.seconds.1", 1e300, "seconds.1: .*less than or equal to 1000000"),
-        ("dense.seconds.0", float("nan"), "dense.seconds.0: "),
+        ("dense.seconds.0", float("nan"), "cost.json: not JSON: NaN is no number"),
         ("hardware.copy_bytes_per_s", 0, "copy_bytes_per_s: .*greater than or equal to 1"),
         ("hardware.matmul_flops_per_s", -5, "matmul_flops_per_s: .*greater than or equal to 1"),
     ],
