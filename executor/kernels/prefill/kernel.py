@@ -74,7 +74,8 @@ def prefill_kernel(
         WHOLE: tl.constexpr = PAGE % BN == 0 and WINDOW != "full"
         o_table = i_b.to(tl.int64) * st_b
         whole = 0  # keys in tiles that hide nothing from any query
-        if WINDOW == "none":
+        # A loop of their own, where registers are left for it: else it spills and is no gain.
+        if WINDOW == "none" and STORAGE == "native" and BM * DP <= 8192:
             whole = visible // BN * BN
             for n0 in tl.range(0, whole, BN, num_stages=STAGES):
                 o_n = n0 + tl.arange(0, BN)
