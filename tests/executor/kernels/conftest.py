@@ -6,7 +6,6 @@ The interpreter's bf16 arithmetic is silently wrong, so bf16 is tested on a GPU 
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -16,12 +15,10 @@ import numpy as np
 import pytest
 import torch
 
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-if DEVICE == "cpu":
-    os.environ["TRITON_INTERPRET"] = "1"  # read when a kernel module is first imported
+from executor.kernels import KVPool, allocate
+from executor.kernels.store import reference
 
-from executor.kernels import KVPool, allocate  # noqa: E402
-from executor.kernels.store import reference  # noqa: E402
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def pairwise(factors: dict[str, list[Any]]) -> list[dict[str, Any]]:
