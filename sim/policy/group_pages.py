@@ -346,6 +346,10 @@ class GroupPages(Windowed):
     def pieces(self) -> tuple[int, int]:
         return self.blocks, self.page_bytes
 
+    def transfer_bytes(self, tokens: int) -> int:
+        blocks = (k.tables * (-(-tokens // k.size) - k.skipped(tokens)) for k in self.kinds)
+        return sum(blocks) * self.page_bytes  # what left the windows is gone
+
     def tally(self) -> tuple[int, ...]:
         """Live bytes, of payload and of side data, free blocks, and those of them with contents."""
         return *self.live_bytes(), self.free, self.cache.idle

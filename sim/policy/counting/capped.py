@@ -107,6 +107,9 @@ class Saturating(Manager):
     def live_tokens(self) -> int:
         return self.seen.total + self.prefill_seen if self.evicts else super().live_tokens()
 
+    def transfer_bytes(self, tokens: int) -> int:
+        return super().transfer_bytes(min(tokens, self.cap) if self.evicts else tokens)
+
     def reads(self) -> tuple[int, int]:
         token, landmark = self.pool.token_bytes, self.landmark_read_bytes
         return (
