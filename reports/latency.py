@@ -17,19 +17,26 @@ class Latency(NamedTuple):
     of: int
 
 
+def counted(run: Run) -> NDArray[np.bool_]:
+    """Which requests (n,) the metrics are about: all but those of a warm-up."""
+    since_s = run.info.warm_up.end_s if run.info.warm_up else -np.inf
+    arrived: NDArray[np.bool_] = ~(run.requests["arrival_s"] < since_s)
+    return arrived
+
+
 def time_to_first_token(run: Run) -> Latency:
     """Seconds from arrival to first token; requests that never got one stay in the count."""
-    return _known(run.requests["first_token_s"] - run.requests["arrival_s"])
+    return _known((run.requests["first_token_s"] - run.requests["arrival_s"])[counted(run)])
 
 
 def end_to_end(run: Run) -> Latency:
     """Seconds from arrival to last token; refused and unfinished requests stay in the count."""
-    return _known(run.requests["finish_s"] - run.requests["arrival_s"])
+    return _known((run.requests["finish_s"] - run.requests["arrival_s"])[counted(run)])
 
 
 def time_per_output_token(run: Run) -> Latency:
     """Seconds a token after the first; requests that asked for a single one are left out."""
-    asked = run.requests["output_tokens"] >= 2
+    asked = (run.requests["output_tokens"] >= 2) & counted(run)
     after_first = run.requests["generated_tokens"][asked] - 1
     span = (run.requests["finish_s"] - run.requests["first_token_s"])[asked]
     per_token = np.full(len(span), np.nan)

@@ -132,6 +132,14 @@ def _known(limits: dict[str, Any]) -> dict[str, Any]:
 Limits = Annotated[dict[str, Any], AfterValidator(_known)]
 
 
+class WarmUp(Part):
+    """What the metrics leave out: requests that arrived before an instant."""
+
+    asked: str
+    end_s: Number
+    requests: int
+
+
 class RunInfo(Part):
     """Everything that `run.json` says."""
 
@@ -152,4 +160,5 @@ class RunInfo(Part):
     engine: str | None = None
     seed: int | None = None
     order: int | None = None  # position among the runs of one command
+    warm_up: WarmUp | None = None
     metrics: tuple[Metric, ...]

@@ -152,6 +152,8 @@ def facts(run: Run) -> tuple[tuple[str, str], ...]:
     trace = [info.trace.name, counted(info.trace.rows, "request"), *_arrivals(run)]
     if sum(info.trace.dropped.values()):
         trace.append(tr("{rows} dropped", rows=counted(sum(info.trace.dropped.values()), "row")))
+    if info.warm_up is not None:
+        trace.append(warm_up(run))
     return (
         ("Trace", " · ".join(trace)),
         ("Model", " · ".join(model)),
@@ -160,6 +162,19 @@ def facts(run: Run) -> tuple[tuple[str, str], ...]:
         ("Limits", " · ".join(_limits(info.limits))),
         ("Engine", info.engine or "default"),
         ("Times", times(run)),
+    )
+
+
+def warm_up(run: Run) -> str:
+    """What the metrics leave out, without a full stop; empty where they leave out nothing."""
+    left_out = run.info.warm_up
+    if left_out is None:
+        return ""
+    return tr(
+        "metrics leave out {requests} that arrived in the first {seconds} s (warm-up {asked})",
+        requests=counted(left_out.requests, "request"),
+        seconds=f"{left_out.end_s:,.6g}",
+        asked=left_out.asked,
     )
 
 

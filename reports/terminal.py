@@ -12,6 +12,7 @@ from reports.comparison import MetricLike, rows
 from reports.formats import rate_per_s
 from reports.language import current, tr
 from reports.load import Run
+from reports.sections import warm_up
 from reports.service import service
 from reports.verdict import verdict
 from workloads.console import console
@@ -54,6 +55,8 @@ def print_outcome(runs: Sequence[Run]) -> None:
     if len(rates) == 1 and offered:
         print(tr("Offered: {rate} requests/s.", rate=offered[0]), end=" ")
     print(tr("Times: {source}.", source="; ".join(dict.fromkeys(times(run) for run in runs))))
+    for said_of in dict.fromkeys(filter(None, map(warm_up, runs))):
+        print("\n".join(wrapped(f"{said_of[:1].upper()}{said_of[1:]}.")))
     for warning in dict.fromkeys(line for run in runs for line in caveats(run)):
         print("\n".join(wrapped(tr("warning: {text}", text=warning))))
 

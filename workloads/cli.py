@@ -174,7 +174,8 @@ def transform(
         The file to write: .csv, .jsonl or .parquet.
     then
         A step, done in the order given; repeat the option. first=100, slice=60:120 (seconds),
-        thin=0.5 or thin=0.5:SEED, rate=2.5 (requests/s), repeat=3, merge=OTHER, stamps (forget who
+        thin=0.5 or thin=0.5:SEED, rate=2.5 (requests/s), snapshot=SEED (every session entered at a
+        moment of its life), repeat=3, merge=OTHER, stamps (forget who
         waits for whom), max_prompt=N, max_output=N, max_total=N.
     as_json
         Print {"trace": path, "requests": rows, "span_s": seconds} instead of a line.

@@ -5,13 +5,24 @@ from dataclasses import replace
 from workloads.errors import InputError
 from workloads.read import read_trace
 from workloads.schema import Trace
-from workloads.transform import cap, first, merge, noted, repeat, scale_rate, thin, time_slice
+from workloads.transform import (
+    cap,
+    first,
+    merge,
+    noted,
+    repeat,
+    scale_rate,
+    snapshot,
+    thin,
+    time_slice,
+)
 
 STEPS = (
     "first",
     "slice",
     "thin",
     "rate",
+    "snapshot",
     "repeat",
     "merge",
     "stamps",
@@ -47,6 +58,8 @@ def _applied(trace: Trace, name: str, value: str) -> Trace:
         return thin(trace, float(share), int(seed or 0))
     if name == "rate":
         return scale_rate(trace, float(value))
+    if name == "snapshot":
+        return snapshot(trace, int(value or 0))
     if name == "repeat":
         return repeat(trace, int(value))
     if name == "merge":

@@ -147,6 +147,28 @@ def thin(trace: Trace, share: float, seed: int = 0) -> Trace:
     return _picked(trace, rows, f"thinned to {share:g} (seed {seed}): {len(rows)} of {len(trace)}")
 
 
+def snapshot(trace: Trace, seed: int = 0) -> Trace:
+    """Every session as it is found at a moment drawn from its recorded life, all moments at 0 s.
+
+    Requests stamped before are gone, and who waited for them alone comes at its stamp. So a run
+    begins among conversations of all ages, where a trace whose sessions all begin at once begins
+    with first turns alone. Raises InputError without sessions.
+    """
+    if trace.turns is None:
+        raise InputError(f"{trace.name}: has no sessions, expected some for a snapshot")
+    session, stamps = trace.turns.session, trace.arrival_s
+    sessions = int(session.max()) + 1
+    begun, ended = np.full(sessions, np.inf), np.zeros(sessions)
+    np.minimum.at(begun, session, stamps)
+    np.maximum.at(ended, session, stamps)
+    moment = begun + np.random.default_rng(seed).random(sessions) * (ended - begun)
+    shifted = stamps - moment[session]
+    rows = np.flatnonzero(shifted >= 0)
+    rows = rows[np.argsort(shifted[rows], kind="stable")]
+    note = f"a snapshot of each session (seed {seed}): {len(rows)} of {len(trace)} requests"
+    return _picked(replace(trace, arrival_s=shifted), rows, note)
+
+
 def repeat(trace: Trace, times: int) -> Trace:
     """The trace so many times in a row, a mean gap apart; prefix ids of each time are its own."""
     if times < 1:

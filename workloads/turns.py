@@ -6,7 +6,7 @@ from workloads.schema import Ints, Trace, Turns
 
 
 def pick(turns: Turns, rows: Ints) -> Turns:
-    """The turns of the given rows (m,), ascending, none twice.
+    """The turns of the given rows (m,), none twice, nobody before whom it waits for.
 
     Who waited for a row that is gone waits for the others; who is left with none comes at its
     stamp. Sessions are numbered anew.
@@ -15,7 +15,8 @@ def pick(turns: Turns, rows: Ints) -> Turns:
     place[rows] = np.arange(len(rows))
     waiting = np.repeat(place, np.diff(turns.offsets))  # who waits, by its new number
     answering = place[turns.after]
-    kept = (waiting >= 0) & (answering >= 0)
+    kept = np.flatnonzero((waiting >= 0) & (answering >= 0))
+    kept = kept[np.argsort(waiting[kept], kind="stable")]
     counts = np.bincount(waiting[kept], minlength=len(rows))
     _, session = np.unique(turns.session[rows], return_inverse=True)
     return Turns(

@@ -52,6 +52,8 @@ class Log(NamedTuple):
     """Between tokens of one request, where a preemption fell between them."""
     end_s: float
     """End of the last step; 0 if there was none."""
+    resumed_s: NDArray[np.float64] = np.empty(0)
+    """When each of `resume_gaps_s` ended."""
 
 
 class Recorder:
@@ -80,7 +82,7 @@ class Recorder:
         self._sample_times = array("d")
         self._sample_counts = array("q")
         self._preempted_s: dict[int, float] = {}
-        self._resume_gaps = array("d")
+        self._resume_gaps, self._resumed = array("d"), array("d")
         self._now_as, self._now_s = 0, 0.0  # the end of the latest event
 
     def began(self, scheduler: Scheduler) -> None:
@@ -120,6 +122,7 @@ class Recorder:
             for chunk in chunks:
                 if chunk.last and chunk.request in self._preempted_s:
                     self._resume_gaps.append(end_s - self._preempted_s.pop(chunk.request))
+                    self._resumed.append(end_s)
         event = (
             start_s,
             end_s,
@@ -206,6 +209,7 @@ class Recorder:
             | self._uses(_columns((*QUEUES, *self._tally), self._sample_counts)),
             np.asarray(self._resume_gaps),
             self._now_s,
+            np.asarray(self._resumed),
         )
 
     def _uses(self, columns: dict[str, Column]) -> dict[str, Column]:

@@ -129,6 +129,7 @@ def describe_run(run: "Run", command: str) -> dict[str, Any]:
         "horizon_s": setup.horizon_s,
         "closed_loop": None if setup.closed is None else asdict(setup.closed),
         "sessions": setup.trace.turns is not None,
+        "warm_up": _warm_up(run),
         "fast_forward": setup.fast_forward,
         "sample_interval_s": setup.interval_s,
         "ledger": [
@@ -150,6 +151,16 @@ def describe_run(run: "Run", command: str) -> dict[str, Any]:
         "seed": None,
         "metrics": as_dicts(run.metrics_list),
     }
+
+
+def _warm_up(run: "Run") -> dict[str, Any] | None:
+    """What was asked for, when it ended, and how many requests came before."""
+    if run.setup.warm_up is None:
+        return None
+    arrival_s = run.log.requests["arrival_s"]
+    end_s = run.setup.warm_up.end_s(arrival_s)
+    left_out = int((arrival_s < end_s).sum())
+    return {"asked": run.setup.warm_up.text, "end_s": end_s, "requests": left_out}
 
 
 def _groups(setup: "Setup") -> list[dict[str, Any]]:

@@ -70,8 +70,15 @@ class RunOptions:
     replay: Literal["answers", "stamps"] = "answers"
     """Of a trace with sessions: turns wait for "answers", or come at the recorded "stamps"."""
 
+    snapshot_start: bool = False
+    """Enter every session of a trace at a moment drawn from its recorded life (--seed), instead of
+    all at their first turns."""
+
+    warm_up: str | None = None
+    """Leave out of the metrics what arrives before this time, such as 300s, or so many requests."""
+
     seed: int = 0
-    """Of drawn think times."""
+    """Of drawn think times and moments."""
 
     samples: int = 1
     """Outputs asked of each prompt (OpenAI's n): so many requests that arrive together. With

@@ -21,22 +21,23 @@ TURNS = (
 """Turns are reported in these groups: label, from, up to; turns count from 0."""
 
 
-def session_metrics(log: Log, trace: Trace) -> list[Metric]:
-    """Metrics of a trace with turns; none for any other."""
+def session_metrics(log: Log, trace: Trace, since_s: float = 0.0) -> list[Metric]:
+    """Metrics of a trace with turns, from an instant on; none for any other."""
     if trace.turns is None:
         return []
+    counted = ~(log.requests["arrival_s"] < since_s)
     return [
-        *_tasks(log.requests, trace.turns, log.end_s),
-        *_by_turn(log.requests, trace.turns),
-        *_between_turns(log.requests, trace, trace.turns),
+        *_tasks(log.requests, trace.turns, since_s, log.end_s),
+        *_by_turn(log.requests, trace.turns, counted),
+        *_between_turns(log.requests, trace, trace.turns, counted),
     ]
 
 
-def _tasks(requests: dict[str, Column], turns: Turns, end_s: float) -> list[Metric]:
+def _tasks(requests: dict[str, Column], turns: Turns, since_s: float, end_s: float) -> list[Metric]:
     sessions = int(turns.session.max()) + 1
     asked, answered = requests["arrival_s"], requests["finish_s"]
     whole = np.ones(sessions, dtype=bool)
-    np.logical_and.at(whole, turns.session, ~np.isnan(answered))
+    np.logical_and.at(whole, turns.session, ~np.isnan(answered) & ~(asked < since_s))
     begun = np.full(sessions, np.inf)
     ended = np.full(sessions, -np.inf)
     known = ~np.isnan(asked)
@@ -45,10 +46,11 @@ def _tasks(requests: dict[str, Column], turns: Turns, end_s: float) -> list[Metr
     times = (ended - begun)[whole]
     left = np.where(requests["status"] == REFUSED, asked, answered)  # the refused leave at once
     left = np.where(np.isnan(left), np.fmax(asked, end_s), left)
-    active = _active_s(turns.session, asked, left)
+    active = _active_s(turns.session, np.fmax(asked, since_s), np.fmax(left, since_s), known)
     closed = np.full(sessions, -np.inf)
     np.maximum.at(closed, turns.session[known], left[known])
-    open_s = float((closed - begun)[np.isfinite(begun)].sum())
+    spans = np.maximum(closed, since_s) - np.maximum(begun, since_s)
+    open_s = float(spans[np.isfinite(begun)].sum())
     rows = [
         Metric("sessions", "Sessions", "", "conversations of the trace", sessions),
         Metric(
@@ -70,7 +72,7 @@ def _tasks(requests: dict[str, Column], turns: Turns, end_s: float) -> list[Metr
         )
         for short, value in _statistics(times).items()
     ]
-    span = end_s or None
+    span = end_s - since_s or None
     return [
         *rows,
         Metric(
@@ -90,9 +92,8 @@ def _tasks(requests: dict[str, Column], turns: Turns, end_s: float) -> list[Metr
     ]
 
 
-def _active_s(session: Ints, asked: Column, left: Column) -> float:
+def _active_s(session: Ints, asked: Column, left: Column, known: NDArray[np.bool_]) -> float:
     """Seconds in which a session has a request in the engine, summed over sessions."""
-    known = ~np.isnan(asked)
     order = np.lexsort((asked[known], session[known]))
     active, upto, current = 0.0, 0.0, -1
     for one, start, end in zip(
@@ -108,11 +109,11 @@ def _active_s(session: Ints, asked: Column, left: Column) -> float:
     return active
 
 
-def _by_turn(requests: dict[str, Column], turns: Turns) -> list[Metric]:
+def _by_turn(requests: dict[str, Column], turns: Turns, counted: NDArray[np.bool_]) -> list[Metric]:
     ttft = 1e3 * (requests["first_token_s"] - requests["arrival_s"])
     rows = []
     for label, start, end in TURNS:
-        mine = (turns.turn >= start) & (turns.turn < (end if end is not None else np.inf))
+        mine = (turns.turn >= start) & (turns.turn < (end if end is not None else np.inf)) & counted
         if not mine.any():
             continue
         name = label.replace(" ", "_")
@@ -139,9 +140,11 @@ def _by_turn(requests: dict[str, Column], turns: Turns) -> list[Metric]:
     return rows
 
 
-def _between_turns(requests: dict[str, Column], trace: Trace, turns: Turns) -> list[Metric]:
+def _between_turns(
+    requests: dict[str, Column], trace: Trace, turns: Turns, counted: NDArray[np.bool_]
+) -> list[Metric]:
     reusable = reusable_tokens(trace, turns)
-    admitted = ~np.isnan(requests["first_scheduled_s"])
+    admitted = ~np.isnan(requests["first_scheduled_s"]) & counted
     lost = np.maximum(reusable - requests["cached_tokens"], 0)[admitted]
     return [
         Metric(

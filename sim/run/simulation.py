@@ -35,6 +35,7 @@ from sim.run.options import RunOptions
 from sim.run.sampling import sample_interval
 from sim.run.seam import told_by
 from sim.run.session_metrics import session_metrics
+from sim.run.warm_up import WarmUp, counted, parse_warm_up, told
 from workloads.errors import InputError
 from workloads.schema import Trace
 from workloads.spec import suggestion
@@ -68,6 +69,7 @@ class Setup:
     request_rate: float | None = None  # if the trace's own was replaced
     interval_s: float = 1.0  # between samples of the timeline
     closed: ClosedLoop | None = None  # users in place of the trace's stamps
+    warm_up: WarmUp | None = None  # what the metrics leave out
     horizon_s: float | None = None
     fast_forward: bool = True
     engine: Engine = DEFAULT
@@ -222,6 +224,7 @@ def prepared(trace: Trace | str | Path, options: RunOptions) -> Setup:
         gpu_memory_utilization=options.gpu_memory_utilization,
         request_rate=options.request_rate,
         closed=closed_loop(options),
+        warm_up=parse_warm_up(options.warm_up),
         horizon_s=horizon_s,
         fast_forward=options.fast_forward,
         engine=preset,
@@ -242,6 +245,8 @@ def _requests(trace: Trace | str | Path, options: RunOptions) -> Trace:
         requests = trace
     else:
         requests = read_trace(trace, columns=options.columns)
+    if options.snapshot_start:
+        requests = transform.snapshot(requests, options.seed)
     requests = replayed(requests, options)
     if options.first is not None:
         requests = transform.first(requests, options.first)
@@ -297,8 +302,17 @@ def execute(setup: Setup, cost: StepCost | None = None) -> Run:
     with told_by(setup.policy, setup.label):
         run_simulated(started.effects, model, setup.fast_forward, setup.device.host_bytes_per_s)
         log = started.recorder.log()
-    metrics = compute_metrics(log, setup.pool.capacity_bytes)
-    return Run(setup, log, model, metrics + session_metrics(log, setup.trace))
+    return Run(setup, log, model, metrics_of(setup, log))
+
+
+def metrics_of(setup: Setup, log: Log) -> list[Metric]:
+    """All that a run is judged by, without its warm-up."""
+    if setup.warm_up is None:
+        rows = compute_metrics(log, setup.pool.capacity_bytes)
+        return rows + session_metrics(log, setup.trace)
+    since_s = setup.warm_up.end_s(log.requests["arrival_s"])
+    rows = compute_metrics(counted(log, since_s), setup.pool.capacity_bytes)
+    return told(rows + session_metrics(log, setup.trace, since_s))
 
 
 def _optioned(

@@ -1,5 +1,7 @@
 """Laws of the transforms."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,7 +10,8 @@ from hypothesis import strategies as st
 from workloads import InputError, PrefixBlocks, Provenance, Trace, read_trace
 from workloads.describe import describe
 from workloads.prefix import seen_before
-from workloads.transform import cap, first, mean_rate, sample, scale_rate, time_slice
+from workloads.schema import Turns
+from workloads.transform import cap, first, mean_rate, sample, scale_rate, snapshot, time_slice
 
 
 def trace_of(arrival_s: list[float], prompt: list[int], output: list[int]) -> Trace:
@@ -207,3 +210,45 @@ def test_samples_of_one_prompt_share_all_of_it_and_nothing_else(trace: Trace) ->
 def test_samples_must_be_positive() -> None:
     with pytest.raises(InputError, match="samples is 0, expected a whole number >= 1"):
         sample(CONV, 0)
+
+
+def test_a_snapshot_enters_sessions_in_the_middle() -> None:
+    """Session 0 lives from 0 to 100 s (rows 0, 2, 4), session 1 from 10 to 30 (rows 1, 3). With
+    the draws r and s their moments are 100 r and 10 + 20 s; what is stamped before is gone, who
+    waited for it comes at its stamp, and all moments are at 0 s."""
+    trace = Trace(
+        "made",
+        np.array([0.0, 10, 20, 30, 100]),
+        np.array([1, 2, 3, 4, 5]),
+        np.ones(5, dtype=np.int64),
+        Provenance("made", 5),
+        turns=Turns(
+            session=np.array([0, 1, 0, 1, 0]),
+            turn=np.array([0, 0, 1, 1, 2]),
+            offsets=np.array([0, 0, 0, 1, 2, 3]),
+            after=np.array([0, 1, 2]),
+            delay_s=np.array([0.0, 0, 15, 12, 60]),
+        ),
+    )
+    seen = set()
+    for seed in range(20):
+        r, s = np.random.default_rng(seed).random(2)
+        moments = {0: 100 * r, 1: 10 + 20 * s}
+        session = {1: 0, 2: 1, 3: 0, 4: 1, 5: 0}
+        stamp = {1: 0.0, 2: 10.0, 3: 20.0, 4: 30.0, 5: 100.0}
+        left = {p: stamp[p] - moments[session[p]] for p in stamp}
+        left = {p: at for p, at in left.items() if at >= 0}
+        order = sorted(left, key=lambda p: left[p])
+        found = snapshot(trace, seed)
+        assert found.prompt_tokens.tolist() == order
+        assert found.arrival_s == pytest.approx([left[p] - left[order[0]] for p in order])
+        assert found.turns is not None
+        for row, prompt in enumerate(order):
+            before = {3: 1, 4: 2, 5: 3}.get(prompt)
+            waits = found.turns.after[found.turns.offsets[row] : found.turns.offsets[row + 1]]
+            assert [order[one] for one in waits] == ([before] if before in order else [])
+        seen.add(tuple(order))
+    assert (4, 5) in seen or (5, 4) in seen  # both in their last turn
+    assert any(3 in order for order in seen)
+    with pytest.raises(InputError, match="has no sessions"):
+        snapshot(replace(trace, turns=None))
