@@ -1,6 +1,5 @@
 """Models by name: condensed config.json files, read by the same code as anybody's own."""
 
-import json
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 from sim.model.geometry import Model
 from sim.model.hf_config import model_from_config, read_config
 from workloads.errors import InputError
+from workloads.incoming import parse_json
 from workloads.spec import suggestion
 
 ALIASES = {
@@ -49,6 +49,6 @@ def find_model(name_or_path: str) -> Model:
 
 @cache
 def _presets() -> dict[str, dict[str, object]]:
-    text = files("sim.model").joinpath("presets.json").read_text(encoding="utf-8")
-    loaded: dict[str, dict[str, object]] = json.loads(text)
+    content = files("sim.model").joinpath("presets.json").read_bytes()
+    loaded: dict[str, dict[str, object]] = parse_json(content)
     return loaded

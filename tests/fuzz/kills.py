@@ -12,12 +12,14 @@ import argparse
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 RUN = [
@@ -29,19 +31,20 @@ COMMANDS = {
     "simulate, 2 processes": [*RUN, "--jobs", "2"],
     "report": ["report", "earlier", "-o", "report.html"],
     "generate": [
-        "traces", "generate", "--requests", "50000", "--request-rate", "10", "-o", "t.jsonl",
+        "traces", "generate", "--requests", "20000", "--request-rate", "10", "-o", "t.jsonl",
     ],
 }  # fmt: skip
-LEFT = {"simulate": {"out"}, "report": {"report.html"}, "generate": {"t.jsonl"}}
+LEFT = {"simulate": "out", "report": "report.html", "generate": "t.jsonl"}
 
 
-def start(folder: Path, arguments: list[str]) -> subprocess.Popen[bytes]:
+def start(folder: Path, arguments: list[str]) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "sim.cli", *arguments],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
         stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
         start_new_session=True,
     )
 
@@ -74,54 +77,86 @@ def is_whole(folder: Path) -> bool:
     page, trace = folder / "report.html", folder / "t.jsonl"
     if page.exists() and not page.read_text().rstrip().endswith("</html>"):
         return False
-    return not trace.exists() or len(trace.read_text().splitlines()) == 50_000
+    return not trace.exists() or len(trace.read_text().splitlines()) == 20_000
+
+
+class Kills:
+    """Rounds over one folder, and what they counted."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self.folder = folder
+        self.rng = random.Random(seed)
+        self.counts: Counter[str] = Counter()
+        self.seconds = dict.fromkeys(COMMANDS, 0.0)
+        self._whole("simulate, 1 process", [*RUN[:-1], "earlier"])
+        shutil.copytree(folder / "earlier", folder / "out")
+        for name in COMMANDS:
+            self.seconds[name] = self.seconds["simulate, 1 process"]
+
+    @property
+    def wrong(self) -> int:
+        """How often something was lost, went on, lay about or failed."""
+        return sum(
+            count
+            for what, count in self.counts.items()
+            if what.startswith(("processes left", "results lost", "left lying", "next runs failed"))
+        )
+
+    def round(self, name: str, also_next: bool) -> None:
+        """Start the command, kill it, look what is there, and maybe run it to its end."""
+        process = start(self.folder, COMMANDS[name])
+        time.sleep(self.rng.uniform(0, 1.1 * self.seconds[name]))
+        ended = process.poll() is not None
+        if not ended:
+            process.kill()
+        process.communicate()
+        self.counts["had ended" if ended else "killed"] += 1
+        self.counts[f"{name}: {'had ended' if ended else 'killed'}"] += 1
+        until = time.monotonic() + 5
+        while (alive := members(process.pid)) and time.monotonic() < until:
+            time.sleep(0.05)
+        self.counts["processes left after 5 s"] += len(alive)
+        for pid in alive:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        lost = not (self.folder / "out").exists() or not is_whole(self.folder)
+        self.counts["results lost or torn"] += lost
+        if lost:
+            print("lost or torn after", name, flush=True)
+        if also_next:
+            self._whole(name, COMMANDS[name])
+            self.counts["next runs"] += 1
+            own = LEFT[name.split(",")[0]]
+            left = [path.name for path in self.folder.iterdir() if own in path.name]
+            self.counts["left lying after the next run"] += len(left) - left.count(own)
+
+    def _whole(self, name: str, arguments: list[str]) -> None:
+        """The command to its end, which also says how long it takes on the machine as it is now."""
+        began = time.monotonic()
+        process = start(self.folder, arguments)
+        _, said = process.communicate()
+        self.seconds[name] = time.monotonic() - began
+        if process.returncode != 0:
+            self.counts["next runs failed"] += 1
+            print(f"{name}: ended with {process.returncode}: {said}", flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("-n", type=int, default=200)
+    parser.add_argument("-n", type=int, default=200, help="how many to kill before they ended")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    rng = random.Random(options.seed)
-    counts: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
-        start(folder, [*RUN[:-1], "earlier"]).wait()
-        seconds = {}
-        for name, arguments in COMMANDS.items():
-            began = time.monotonic()
-            assert start(folder, arguments).wait() == 0, name
-            seconds[name] = time.monotonic() - began
-        for number in range(options.n):
+        kills = Kills(Path(place), options.seed)
+        number = 0
+        while kills.counts["killed"] < options.n:
             name = list(COMMANDS)[number % len(COMMANDS)]
-            process = start(folder, COMMANDS[name])
-            time.sleep(rng.uniform(0, 1.1 * seconds[name]))
-            ended = process.poll() is not None
-            os.kill(process.pid, signal.SIGKILL) if not ended else None
-            process.wait()
-            counts[f"{name}: {'had ended' if ended else 'killed'}"] += 1
-            until = time.monotonic() + 5
-            while (alive := members(process.pid)) and time.monotonic() < until:
-                time.sleep(0.05)
-            counts["processes left after 5 s"] += len(alive)
-            for pid in alive:
-                os.kill(pid, signal.SIGKILL)
-            wanted = LEFT[name.split(",")[0]]
-            restored = name.startswith("simulate") and not (folder / "out").exists()
-            counts["results lost or torn"] += restored or not is_whole(folder)
-            if number % 16 >= 12:  # the next run of the same kind
-                assert start(folder, COMMANDS[name]).wait() == 0, name
-                left = {path.name for path in folder.iterdir()} - {"earlier", "report.html"}
-                left -= {"out", "t.jsonl"}
-                kind = name.split(",")[0]
-                own = {path for path in left if next(iter(wanted)) in path}
-                counts[f"left lying after the next {kind}"] += len(own)
-                counts["next runs"] += 1
-            if number % 20 == 19:
-                print(number + 1, dict(counts), flush=True)
-    print(json.dumps(counts, indent=1))
-    wrong = sum(value for key, value in counts.items() if "left" in key or "lost" in key)
-    sys.exit(bool(wrong))
+            kills.round(name, also_next=number // len(COMMANDS) % 4 == 3)
+            number += 1
+            if number % 20 == 0:
+                print(number, dict(kills.counts), flush=True)
+    print(json.dumps(kills.counts, indent=1))
+    sys.exit(bool(kills.wrong))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pyarrow.dataset as ds
+import numpy as np
+from numpy.typing import NDArray
 
 from sim.cost.base import Efficiency
 from sim.cost.kernels.grid import Line, neighbours
@@ -20,6 +21,7 @@ from sim.cost.kernels.profile import Profile, Row, shape
 from sim.cost.kernels.streams import streams
 from sim.hardware import Device
 from sim.model.geometry import Model
+from workloads.columns import Kind, read_columns
 from workloads.errors import InputError
 
 PACKAGE = "aiconfigurator_core"
@@ -33,12 +35,18 @@ SYSTEMS = {
 }
 KV_NAMES = {"auto": "bfloat16", "bf16": "bfloat16", "fp8": "fp8"}
 MAX_TOKENS = 32_768
+LARGEST = 1 << 40
+LARGEST_IN_PROFILE = (1 << 31) - 2
+SHORTEST_MS, LONGEST_MS = 1e-9, 1e6
 OVERLAPPING = ("h100", "h200")
 """Whose FlashAttention-3 (Shah et al., 2024) schedules decodes and a chunk as one queue of tiles,
 so that reading of the ones hides behind arithmetic of the other. Elsewhere they add up at least: on
 the RTX cards whose profiles ship, a mixed step takes 1.4 to 1.7 times the sum."""
 
 Points = dict[int, list[tuple[int, float]]]
+Equal = dict[str, int | str]
+Read = tuple[Any, ...]
+"""Of one row of a table: what was asked for, then microseconds."""
 
 
 def tables_folder(device: Device, given: Path | None = None) -> Path:
@@ -73,13 +81,13 @@ def decode_points(
 ) -> Points:
     """Microseconds of one layer's decode attention: by batch, (keys each sees, time)."""
     shape = {"num_heads": heads, "num_key_value_heads": kv_heads, "head_dim": head_dim}
-    rows = _read(file, {**shape, "kv_cache_dtype": kv_type, "window_size": window})
-    points: Points = {}
-    for row in rows:
-        points.setdefault(row["batch_size"], []).append((row["step"] + 1, 1e3 * row["latency"]))
+    equal: Equal = {**shape, "kv_cache_dtype": kv_type, "window_size": window}
+    points: dict[int, dict[int, float]] = {}
+    for batch, step, time in _read(file, equal, "batch_size", "step"):
+        points.setdefault(batch, {})[step + 1] = time
     if not points:
         raise InputError(f"{file}: no decode of {heads}/{kv_heads} heads of {head_dim}, {kv_type}")
-    return {batch: sorted(points[batch]) for batch in sorted(points)}
+    return {batch: sorted(points[batch].items()) for batch in sorted(points)}
 
 
 def gemm_points(file: Path, n: int, k: int) -> list[tuple[int, float]]:
@@ -87,13 +95,13 @@ def gemm_points(file: Path, n: int, k: int) -> list[tuple[int, float]]:
 
     Beyond the largest measured n the last segment goes on, as for a large vocabulary.
     """
-    rows = _read(file, {"gemm_dtype": "bfloat16"})
-    sizes = {axis: sorted({row[axis] for row in rows}) for axis in ("n", "k")}
-    low_n, high_n, share_n = neighbours(sizes["n"], n)
-    low_k, high_k, share_k = neighbours(sizes["k"], k)
     times: dict[tuple[int, int], dict[int, float]] = {}
-    for row in rows:
-        times.setdefault((row["n"], row["k"]), {})[row["m"]] = 1e3 * row["latency"]
+    for row_n, row_k, m, time in _read(file, {"gemm_dtype": "bfloat16"}, "n", "k", "m"):
+        times.setdefault((row_n, row_k), {})[m] = time
+    if not times:
+        raise InputError(f"{file}: no products in bfloat16")
+    low_n, high_n, share_n = neighbours(sorted({row_n for row_n, _ in times}), n)
+    low_k, high_k, share_k = neighbours(sorted({row_k for _, row_k in times}), k)
     corners = [times.get((a, b), {}) for a in (low_n, high_n) for b in (low_k, high_k)]
     found = []
     for m in sorted(set(corners[0]).intersection(*corners[1:])):
@@ -112,14 +120,15 @@ def reduce_points(folder: Path, framework: str, tp: int) -> list[Row]:
     """
     try:
         file = newest(folder, "comm", framework, "custom_allreduce")
-        rows = _read(file, {"num_gpus": tp, "allreduce_dtype": "bfloat16"})
-        rows = [row for row in rows if "eager" not in row["kernel_source"]]
+        equal: Equal = {"num_gpus": tp, "allreduce_dtype": "bfloat16"}
+        found = _read(file, equal, "kernel_source", "message_size")
+        times = {2 * size: time for source, size, time in found if "eager" not in source}
     except InputError:
         file = newest(folder, "comm", "nccl", "nccl")
-        rows = _read(file, {"num_gpus": tp, "nccl_dtype": "half", "op_name": "all_reduce"})
-    if not rows:
+        equal = {"num_gpus": tp, "nccl_dtype": "half", "op_name": "all_reduce"}
+        times = {2 * size: time for size, time in _read(file, equal, "message_size")}
+    if not times:
         raise InputError(f"{file}: no all-reduce over {tp} GPUs")
-    times = {2 * row["message_size"]: 1e3 * row["latency"] for row in rows}
     return [(0, 0, size, 0, times[size]) for size in sorted(times) if size < 2**31]
 
 
@@ -149,8 +158,10 @@ def imported(
         for context, time in points
     ]
     kind = {"num_heads": heads, "num_key_value_heads": kv_heads, "head_dim": group.head_dim}
-    alone = {**kind, "kv_cache_dtype": kv_type, "window_size": 0, "batch_size": 1}
-    chunks = {row["isl"]: 1e3 * row["latency"] for row in _read(prefill, alone)}
+    alone: Equal = {**kind, "kv_cache_dtype": kv_type, "window_size": 0, "batch_size": 1}
+    chunks: dict[int, float] = dict(_read(prefill, alone, "isl"))
+    if not chunks:
+        raise InputError(f"{prefill}: no prefill of {heads}/{kv_heads} heads, {kv_type}")
     attention += [(isl, 0, 0, 0, time) for isl, time in sorted(chunks.items())]
     up = (2 if model.gated_mlp else 1) * model.intermediate_size // tp
     width = heads * group.head_dim
@@ -236,10 +247,30 @@ def at(points: Points, batch: int, context: int) -> float:
     return Line(points[batch]).at(context)
 
 
-def _read(file: Path, equal: dict[str, Any]) -> list[dict[str, Any]]:
-    wanted: Any = None
+def _read(file: Path, equal: Equal, *values: str) -> list[Read]:
+    """Rows whose columns equal these, as `values` in that order and the time in microseconds.
+
+    The column `kernel_source` is text, all others count. Raises InputError naming file and column.
+    """
+    kinds: dict[str, Kind] = {
+        column: "text" if isinstance(value, str) else "whole" for column, value in equal.items()
+    }
+    kinds |= {column: "text" if column == "kernel_source" else "whole" for column in values}
+    columns, _ = read_columns(file, {**kinds, "latency": "number"}, "NVIDIA's measured times")
+    for column in values:
+        most = LARGEST if column == "message_size" else LARGEST_IN_PROFILE
+        if kinds[column] == "whole" and not _between(columns[column], 0, most):
+            raise InputError(f"{file}: column {column!r}: expected counts from 0 to {most:,}")
+    if not _between(columns["latency"], SHORTEST_MS, LONGEST_MS):
+        raise InputError(
+            f"{file}: column 'latency': expected milliseconds from {SHORTEST_MS} to {LONGEST_MS:g}"
+        )
+    wanted = np.ones(len(columns["latency"]), np.bool_)
     for column, value in equal.items():
-        test = ds.field(column) == value
-        wanted = test if wanted is None else wanted & test
-    rows: list[dict[str, Any]] = ds.dataset(file).to_table(filter=wanted).to_pylist()
-    return rows
+        wanted &= columns[column] == value
+    found = [columns[column][wanted].tolist() for column in values]
+    return list(zip(*found, (1e3 * columns["latency"][wanted]).tolist(), strict=True))
+
+
+def _between(column: NDArray[Any], low: float, high: float) -> bool:
+    return bool(((column >= low) & (column <= high)).all())
