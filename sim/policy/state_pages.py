@@ -5,6 +5,7 @@ from typing import Any
 
 from sim.policy.counting.pages import Pages
 from sim.policy.counting.periodic import Periodic
+from sim.policy.group_tables import layers_a_page
 from sim.policy.manager import Pool
 from sim.sequence import Sequence
 from workloads.errors import InputError
@@ -29,7 +30,8 @@ def cut(pool: Pool, block_size: int, states_a_layer: int = 1) -> Cut:
     group with a block table of its own: a state's takes `states_a_layer` blocks, attention's one
     for each `block_size` tokens. An encoder's keys and values take whole pages, and grow nothing.
 
-    Raises InputError for layers that can't share pages.
+    Raises InputError for layers that can't share pages, and for attention that would take several
+    tables, because layers with states are few beside it.
     """
     attention = [
         (group, stored.key + stored.value)
@@ -51,8 +53,13 @@ def cut(pool: Pool, block_size: int, states_a_layer: int = 1) -> Cut:
     step = max(block_size, LATENT_BLOCK) if group.latent else block_size
     largest = max((size for one, size in states if one.kind != "cross"), default=0)
     size = max(block_size, step * -(-largest // (step * token)))
-    counts = [group.layers, *(one.layers for one, _ in states)]
-    layers = max(counts) if 2 * max(counts) < 3 * min(counts) else group.layers
+    layers = layers_a_page([group.layers, *(one.layers for one, _ in states)])
+    if layers < group.layers:
+        few = next(one for one, _ in states if one.layers == layers)
+        raise InputError(
+            f"paging: {group.layers} {group.kind} layers beside {layers} {few.kind} layers take "
+            "several block tables; expected fewer than 1.5 times as many"
+        )
     fixed = sum(
         -(-one.layers // layers)
         * (-(-bytes_ // (size * token)) if one.kind == "cross" else states_a_layer)
@@ -78,7 +85,8 @@ class StatePages(Pages):
             )
         self.holders = 0  # sequences that have a state
         self.state_bytes = pool.state_bytes
-        Periodic.__init__(self, pool, one.block_size, self.blocks, int(self.blocks * watermark))
+        kept_back = int((self.blocks + pool.null_blocks) * watermark)
+        Periodic.__init__(self, pool, one.block_size, self.blocks, kept_back)
 
     def longest(self) -> int:
         return (self.blocks - self.cut.fixed) * self.block_size

@@ -35,6 +35,9 @@ class Case:
     watermark: float = 0.0
     windows: tuple[int | None, ...] = (None,)
     layers: tuple[int, ...] = field(default=(1,))  # in each group of equal layers
+    states: int = 0  # layers that keep a state of a request, beside those of `layers`
+    state_bytes: int = 1  # of a request in one of them, at most a page of a layer
+    sparse: bool = False  # latent attention that reads what an indexer's keys choose
 
     @staticmethod
     def read(fields: dict[str, object]) -> "Case":
@@ -47,10 +50,12 @@ class Case:
     @property
     def tight(self) -> bool:
         """Whether a full batch of the longest requests outgrows the pool, prefixes not shared."""
-        tables = sum(-(-count // min(self.layers)) for count in self.layers)
+        size = min(count for count in (*self.layers, self.states) if count)
+        tables = sum(-(-count // size) for count in self.layers)
+        fixed = -(-self.states // size)
         sizes = [min(r.prompt + r.output, self.max_model_len) for r in self.requests]
-        blocks = sorted(-(-size // self.block_size) for size in sizes * self.samples)
-        return sum(blocks[-self.max_num_seqs :]) * tables > self.blocks
+        blocks = sorted(-(-size // self.block_size) * tables for size in sizes * self.samples)
+        return sum(fixed + count for count in blocks[-self.max_num_seqs :]) > self.blocks
 
     def prompts(self) -> list[list[int]]:
         """Tokens of each request's prompt. What isn't shared is never equal by chance."""

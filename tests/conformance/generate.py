@@ -4,9 +4,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 from random import Random
 
+from sim.policy.group_tables import layers_a_page
 from tests.conformance.case import Case, Request
 
-SUITES = ("plain", "prefix", "hybrid", "samples", "ahead", "threshold", "closed")
+SUITES = (
+    "plain", "prefix", "hybrid", "samples", "ahead", "threshold", "closed", "states", "sparse"
+)  # fmt: skip
+
+STATES = (((0,), 4), ((1,), 3), ((2,), 7), ((4,), 4), ((4,), 5), ((6,), 10), ((2,), 18))
+"""Layers of attention and of recurrence. As Mamba 2, Qwen3-Next (1:3), Falcon-H1 (1:1), LFM2 (6:10)
+and Granite 4 (1:9) have them, and some that divide badly."""
 
 
 def cases(suite: str, count: int, seed: int) -> Iterator[Case]:
@@ -23,7 +30,7 @@ def case(suite: str, seed: int) -> Case:
     budget = max(seqs, random.choice([size // 2 + 1, 64, 96, 256, 512]))
     samples = random.choice([2, 3, 4]) if suite == "samples" else 1
     prefix = suite in ("prefix", "samples") or (
-        suite in ("ahead", "hybrid", "threshold", "closed") and random.random() < 0.5
+        suite in ("ahead", "hybrid", "threshold", "closed", "sparse") and random.random() < 0.5
     )
     unit = size * random.choice([1, 1, 2, 4])
     longest = random.choice([3, 4, 8]) * size + random.randint(0, size)
@@ -32,12 +39,18 @@ def case(suite: str, seed: int) -> Case:
         requests = tuple(replace(request, arrival=0) for request in requests)
     asked = sum(sorted([-(-(r.prompt + r.output) // size) for r in requests] * samples)[-seqs:])
     windows, layers = _layers(random, size) if suite == "hybrid" else ((None,), (1,))
-    tables = sum(-(-n // min(layers)) for n in layers)
+    states = 0
+    if suite == "states":
+        layers, states = random.choice(STATES)
+    tables = 1 if states else sum(-(-n // min(layers)) for n in layers)
     least = tables * (-(-longest // size) + 1)
     tight = random.choice([0.3, 0.45, 0.6, 1.1])
+    blocks = max(least, int(asked * tables * tight))
+    if states:
+        blocks = _blocks_beside(blocks, layers[0], states, seqs, random)
     return Case(
         seed=seed,
-        blocks=max(least, int(asked * tables * tight)),
+        blocks=blocks,
         block_size=size,
         max_model_len=longest,
         max_num_seqs=seqs,
@@ -46,12 +59,16 @@ def case(suite: str, seed: int) -> Case:
         prefix=prefix,
         unit=unit,
         samples=samples,
-        ahead=suite == "ahead" or (suite == "closed" and random.random() < 0.3),
+        ahead=suite == "ahead"
+        or (suite in ("closed", "states", "sparse") and random.random() < 0.3),
         users=random.choice([1, 2, 8, 8, 32]) if suite == "closed" else 0,
         long_prefill=random.choice([size // 2, 24, 48]) if suite == "threshold" else 0,
         watermark=random.choice([0.0, 0.0, 0.0, 0.05, 0.2]),
         windows=windows,
         layers=layers,
+        states=states,
+        state_bytes=random.randint(1, size * 4) if states else 1,
+        sparse=suite == "sparse",
     )
 
 
@@ -86,3 +103,12 @@ def _layers(random: Random, size: int) -> tuple[tuple[int | None, ...], tuple[in
     """As gemma-3 (one full group, several windowed ones) and gpt-oss (one of each) have them."""
     window = random.choice([size, 2 * size, 2 * size + 3, 4 * size])
     return ((window, None), random.choice([(1, 1), (5, 1)]))
+
+
+def _blocks_beside(blocks: int, layers: int, states: int, seqs: int, random: Random) -> int:
+    """Room for some requests' states too; without attention for these alone."""
+    size = layers_a_page([count for count in (layers, states) if count])
+    fixed = -(-states // size)
+    if not layers:
+        return fixed * random.randint(1, seqs)
+    return -(-layers // size) * blocks + fixed * random.randint(1, seqs)

@@ -11,7 +11,9 @@ from sim.engine.loop import serve
 from sim.engine.record import Recorder
 from sim.engine.scheduler import Scheduler
 from sim.model.layers import LayerGroup
+from sim.model.states import StateGroup, StatePart
 from sim.plan import AS_PER_S, Done, Sleep, StepPlan
+from sim.policy.group_tables import layers_a_page
 from sim.policy.manager import Manager, Pool, Stored
 from sim.policy.registry import parse_policy
 from tests.conformance.case import Case, Step
@@ -87,19 +89,36 @@ def manager(case: Case) -> Manager:
     """The policy's manager over a pool of as many blocks."""
     kind = "capped" if case.windows != (None,) else "reserved"
     policy = f"paging:block_size={case.block_size},watermark={case.watermark},layers={kind}"
-    layers = tuple(
+    pool = replace(layers(case), null_blocks=1)
+    widest = max((one.key + one.value for one in pool.stored), default=0)
+    if case.sparse:
+        page = case.block_size * pool.token_bytes
+    else:
+        page = layers_a_page([n for n in (*case.layers, case.states) if n])
+        page *= case.block_size * widest or case.state_bytes
+    flight = case.max_num_batched_tokens * (1 + case.ahead)
+    pool = replace(pool, capacity_bytes=case.blocks * page, in_flight_tokens=flight)
+    return parse_policy(policy + "+prefix" * case.prefix).manager(pool)
+
+
+def layers(case: Case) -> Pool:
+    """A pool without memory that knows what the case's layers keep."""
+    if case.sparse:
+        (count,) = case.layers
+        latent = LayerGroup(count, "sparse_mla", 1, 576, 0, latent_dim=512, selects=64)
+        indexer = LayerGroup(count, "indexer", 1, 132, 0, own_bytes=132, own_side=4)
+        pool = Pool(0, 0, case.max_model_len, groups=(latent, indexer))
+        return pool.storing((Stored(1152, 0), Stored(132, 0, 4)))
+    groups = tuple(
         LayerGroup(count, "full" if window is None else "window", 1, 1, 1, window)
         for count, window in zip(case.layers, case.windows, strict=True)
+        if count
     )
-    stored = (Stored(2, 2),) * len(layers)
-    pool = Pool(0, 0, case.max_model_len, groups=layers).storing(stored)
-    if kind == "capped":
-        page = case.block_size * 4 * min(case.layers)
-    else:
-        page = case.block_size * pool.token_bytes
-    flight = case.max_num_batched_tokens * (1 + case.ahead)
-    pool = replace(pool, capacity_bytes=case.blocks * page, in_flight_tokens=flight, null_blocks=1)
-    return parse_policy(policy + "+prefix" * case.prefix).manager(pool)
+    states: tuple[StateGroup, ...] = ()
+    if case.states:
+        states = (StateGroup(case.states, "mamba2", (StatePart("state", case.state_bytes, 1, 1),)),)
+    pool = Pool(0, 0, case.max_model_len, groups=groups, states=states)
+    return pool.storing((Stored(2, 2),) * len(groups))
 
 
 def limits(case: Case) -> Limits:

@@ -4,6 +4,7 @@ Runs under vLLM's Python: a case a line of JSON in, its steps a line of JSON out
 """
 
 import json
+import logging
 import os
 import sys
 from collections import deque
@@ -18,13 +19,22 @@ import torch
 from vllm import SamplingParams
 from vllm.config import CacheConfig, ModelConfig, SchedulerConfig, VllmConfig
 from vllm.utils.hashing import sha256
-from vllm.v1.core.kv_cache_utils import get_request_block_hasher, init_none_hash
+from vllm.v1.attention.backends.utils import resolve_kv_cache_layout
+from vllm.v1.core.kv_cache_utils import (
+    generate_scheduler_kv_cache_config,
+    get_kv_cache_groups,
+    get_request_block_hasher,
+    init_none_hash,
+    resolve_kv_cache_block_sizes,
+)
 from vllm.v1.core.sched.async_scheduler import AsyncScheduler
 from vllm.v1.core.sched.scheduler import Scheduler
 from vllm.v1.kv_cache_interface import (
     FullAttentionSpec,
     KVCacheConfig,
-    KVCacheGroupSpec,
+    KVCacheSpec,
+    MambaSpec,
+    MLAAttentionSpec,
     SlidingWindowSpec,
 )
 from vllm.v1.outputs import ModelRunnerOutput
@@ -84,11 +94,19 @@ class Engine:
         cache.block_size, cache.enable_prefix_caching = case.block_size, case.prefix
         cache.num_gpu_blocks = case.blocks + 1  # the null block
         kind = AsyncScheduler if case.ahead else Scheduler
+        kept = specs(case)
+        cache.kv_cache_layout = None
+        resolve_kv_cache_layout(self.config, [["LBNHC"]], list(kept.values()))
+        tables = KVCacheConfig(case.blocks + 1, [], get_kv_cache_groups(self.config, kept))
+        tables = generate_scheduler_kv_cache_config([tables])
+        cache.block_size = min(one.kv_cache_spec.block_size for one in tables.kv_cache_groups)
+        sizes = resolve_kv_cache_block_sizes(tables, self.config)
         return kind(
             vllm_config=self.config,
-            kv_cache_config=KVCacheConfig(case.blocks + 1, [], groups(case)),
+            kv_cache_config=tables,
             structured_output_manager=self.grammars,
-            block_size=case.block_size,
+            block_size=sizes[0],
+            hash_block_size=sizes[1],
         )
 
     def run(self, case: Case) -> list[Step]:
@@ -180,18 +198,28 @@ class Engine:
         return output
 
 
-def groups(case: Case) -> list[KVCacheGroupSpec]:
-    """The case's groups of layers; each takes pages of the same size."""
-    common = {"block_size": case.block_size, "num_kv_heads": 1, "head_size": 1}
-    found = []
+def specs(case: Case) -> dict[str, KVCacheSpec]:
+    """What each of the case's layers keeps; all take pages of the same size but sparse ones."""
+    common = {"block_size": case.block_size, "num_kv_heads": 1}
+    half = {**common, "head_size": 1, "dtype": torch.float16}
+    found: list[KVCacheSpec] = []
     for window, layers in zip(case.windows, case.layers, strict=True):
-        if window is None:
-            spec = FullAttentionSpec(**common, dtype=torch.float16)
-        else:
-            spec = SlidingWindowSpec(**common, dtype=torch.float16, sliding_window=window)
-        for _ in range(-(-layers // min(case.layers))):
-            found.append(KVCacheGroupSpec([f"layer {len(found)}"], spec))
-    return found
+        for _ in range(layers):
+            if case.sparse:
+                found.append(MLAAttentionSpec(**common, head_size=576, dtype=torch.bfloat16))
+                found.append(MLAAttentionSpec(**common, head_size=132, dtype=torch.uint8))
+            elif window is None:
+                found.append(FullAttentionSpec(**half))
+            else:
+                found.append(SlidingWindowSpec(**half, sliding_window=window))
+    state = MambaSpec(
+        block_size=case.max_model_len,
+        shapes=((case.state_bytes,),),
+        dtypes=(torch.int8,),
+        page_size_padded=case.block_size * 4 if any(case.layers) else None,
+    )
+    found += [state] * case.states
+    return {f"layer {number}": spec for number, spec in enumerate(found)}
 
 
 def sampled(output: Any, engine: Scheduler) -> ModelRunnerOutput:
@@ -222,6 +250,7 @@ def known(request: Request) -> int:
 
 def main() -> None:
     """Serve the standard input."""
+    logging.disable(logging.WARNING)  # of layers that fill groups up
     engine, out = Engine(), os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever vLLM prints
     for line in sys.stdin:

@@ -1,6 +1,7 @@
 """vLLM's own numbers for the families' configurations, recorded by tests/conformance/sizing."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,10 @@ from sim.hardware import find_device
 from sim.memory.ledger import kv_budget
 from sim.memory.vllm_blocks import cut_blocks
 from sim.model.hf_config import read_config
+from sim.policy.counting.pages import Pages
+from sim.policy.group_pages import GroupPages
+from sim.policy.registry import parse_policy
+from sim.sequence import Sequence
 
 ROOT = Path(__file__).parents[2]
 RECORDED: dict[str, Any] = json.loads(
@@ -55,6 +60,41 @@ def test_blocks_groups_pages_tokens_and_concurrency(name: str) -> None:
     in_flight = RECORDED["batched_tokens"] * theirs["concurrent_batches"]
     assert cut.tokens(longest, in_flight) == theirs["tokens"]
     assert cut.concurrency(longest, in_flight) == theirs["concurrency"]
+
+
+@pytest.mark.parametrize("name", RECORDED["models"])
+def test_the_simulators_pool_is_cut_as_the_engines(name: str) -> None:
+    """`paging:layers=capped`: as many blocks, and for a request of the longest context as many as
+    vLLM's admission asks for, which is never more than its tokens fill or its encoder has."""
+    theirs = RECORDED["models"][name]
+    model = read_config(CONFIGS / f"{name}.json")
+    ledger = kv_budget(
+        model,
+        find_device("custom:memory=4096GiB", memory_alone=True),
+        kv_cache_memory_bytes=RECORDED["pool_bytes"],
+        activation_reserve_bytes=0,
+        kv_dtype="bfloat16",
+    )
+    longest = theirs["max_model_len"]
+    size = 16 if theirs["block_size"] == 16 else 32
+    in_flight = RECORDED["batched_tokens"] * theirs["concurrent_batches"]
+    pool = replace(ledger.pool(longest), in_flight_tokens=in_flight)
+    manager = parse_policy(f"paging:block_size={size},layers=capped").manager(pool)
+    assert manager.pieces() is not None
+    assert manager.pieces()[0] == theirs["blocks"]  # type: ignore[index]
+    groups = cut_blocks(ledger, size, longest, prefix_caching=False).groups
+    fills = [
+        one.fixed_blocks or min(one.blocks(longest, in_flight), -(-longest // one.block_size))
+        for one in groups
+    ]
+    sequence = Sequence(0, 0, longest, 1)
+    manager.admit(sequence)
+    if isinstance(manager, GroupPages):
+        assert manager.most(longest) == sum(fills)
+    else:
+        manager.extend(sequence, longest)
+        assert isinstance(manager, Pages)
+        assert manager.blocks - manager.free == sum(fills)
 
 
 @pytest.mark.parametrize("name", RECORDED["models"])

@@ -47,6 +47,16 @@ def test_latent_attention_beside_states_has_blocks_of_128() -> None:
     assert (found.block_size, found.fixed) == (1920, 3)
 
 
+def test_many_attention_layers_beside_few_states_are_refused() -> None:
+    """vLLM would cut 9 layers of attention into two tables of the 6 layers that have states."""
+    many = LayerGroup(9, "full", 2, 128, 128)
+    few = StateGroup(6, "mamba2", STATE.parts)
+    with pytest.raises(InputError, match="9 full layers beside 6 mamba2 layers"):
+        cut(hybrid(1, 1000, many, (few,)), 16)
+    eight = LayerGroup(8, "full", 2, 128, 128)  # less than 1.5 times as many: one table, padded
+    assert cut(hybrid(1, 1000, eight, (few,)), 16).block_bytes == 8 * 2096 * 1024
+
+
 def test_an_encoders_keys_take_pages_and_grow_none() -> None:
     """Whisper: 1,500 tokens beside a decoder of equal layers are 94 blocks of 16."""
     decoder = LayerGroup(32, "full", 20, 64, 64)
