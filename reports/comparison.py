@@ -23,6 +23,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "total_token_throughput",
     ),
     "Latency": LATENCIES,
+    "Service level": ("slo_", "goodput"),
+    "Cost": ("cost_", "energy_"),
     "Engine": ("steps", "prefill_tokens", "decode_tokens", "busy_share"),
 }
 """Prefixes of metric names by group; what matches none comes last, under its own heading."""
@@ -46,10 +48,13 @@ HEADLINE = (
     "tpot_ms_p50",
     "e2el_ms_mean",
     "e2el_ms_p99",
+    "slo_met",
+    "goodput",
+    "cost_per_million_tokens",
 )
 
 HIGHER = ("finished", "request_throughput", "output_throughput", "total_token_throughput",
-          "kv_live_of_used_mean")  # fmt: skip
+          "kv_live_of_used_mean", "slo_met", "slo_attainment", "goodput")  # fmt: skip
 LOWER = ("truncated", "refused", "unfinished")
 LOWER_AMONG_EQUALS = ("makespan_s", "num_preemptions", "recomputed_tokens", "waiting_", *LATENCIES)
 

@@ -23,6 +23,7 @@ TERMINAL = (
     "finished",
     "unfinished",
     "request_throughput",
+    "goodput",
     "ttft_ms_p50",
     "ttft_ms_p99",
     "tpot_ms_p50",

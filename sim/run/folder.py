@@ -148,6 +148,8 @@ def describe_run(run: "Run", command: str) -> dict[str, Any]:
             "constants": [constant._asdict() for constant in run.cost.constants],
             "warnings": list(run.cost.warnings),
         },
+        "service_level": None if setup.level is None else asdict(setup.level),
+        "money": asdict(setup.money),
         "seed": None,
         "metrics": as_dicts(run.metrics_list),
     }

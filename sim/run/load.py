@@ -1,12 +1,17 @@
 """Who asks, from options: users and think times as people write them."""
 
 from dataclasses import replace
+from math import inf
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from sim.engine.closed_loop import ClosedLoop
 from sim.units import NANOSECONDS, parse_quantity
+from workloads.arrivals import parse_arrivals
 from workloads.errors import InputError
 from workloads.schema import Trace
+from workloads.transform import noted
 
 if TYPE_CHECKING:
     from sim.run.options import RunOptions
@@ -55,3 +60,20 @@ def replayed(trace: Trace, options: "RunOptions") -> Trace:
     if trace.turns is None:
         raise InputError(f"--replay stamps: {trace.name} has no sessions, it is replayed so anyway")
     return replace(trace, turns=None)
+
+
+def redrawn(trace: Trace, arrivals: str, request_rate: float | None, seed: int) -> Trace:
+    """The trace's requests in its order, at arrivals drawn anew.
+
+    Of one seed, gaps at two rates are the same numbers in other units: common random numbers, so
+    that what differs between them is the rate. Raises InputError for what makes no sense.
+    """
+    if request_rate is None or not 0 < request_rate < inf:
+        raise InputError("--arrivals: are drawn at a rate, expected a --request-rate above 0")
+    if trace.turns is not None:
+        raise InputError("--arrivals: turns follow answers, expected a trace without sessions")
+    if seed < 0:
+        raise InputError(f"--seed {seed}: expected 0 or more")
+    drawn = parse_arrivals(arrivals)(len(trace), request_rate, np.random.default_rng(seed))
+    note = f"arrivals drawn: {arrivals} at {request_rate:g} requests/s, seed {seed}"
+    return replace(trace, arrival_s=drawn, provenance=noted(trace, note))

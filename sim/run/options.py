@@ -77,8 +77,12 @@ class RunOptions:
     warm_up: str | None = None
     """Leave out of the metrics what arrives before this time, such as 300s, or so many requests."""
 
+    arrivals: str | None = None
+    """Draw arrivals anew at the --request-rate instead of the trace's own: poisson, gamma:cv=3,
+    and what else `kvtwin traces generate --arrivals` has."""
+
     seed: int = 0
-    """Of drawn think times and moments."""
+    """Of drawn think times, moments and arrivals."""
 
     samples: int = 1
     """Outputs asked of each prompt (OpenAI's n): so many requests that arrive together. With
@@ -127,6 +131,16 @@ class RunOptions:
 
     horizon: float | None = None
     """Stop after so many simulated seconds; the rest stays unfinished."""
+
+    slo: str | None = None
+    """Service level: ttft_p99=2s,tpot_p50=50ms,e2e_p90=30s. Adds goodput, the requests a second
+    answered within it, and says whether it holds."""
+
+    price: str | None = None
+    """Dollars of a GPU-hour by device: h100=2.50/h,l4=0.70/h. Adds costs."""
+
+    watts: str | None = None
+    """Power that a GPU draws, by device: h100=700W. Adds energy."""
 
     fast_forward: bool = True
     """Take all steps of an unchanged batch as one event. Same results, much faster."""

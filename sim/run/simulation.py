@@ -29,11 +29,13 @@ from sim.policy.spec import Policy
 from sim.run.costs import CostSpec, find_costs
 from sim.run.driver import run_simulated
 from sim.run.engine_presets import DEFAULT, Engine, find_engine
-from sim.run.load import closed_loop, replayed
+from sim.run.load import closed_loop, redrawn, replayed
 from sim.run.metrics import Metric, compute_metrics
+from sim.run.money import Money, money, money_metrics
 from sim.run.options import RunOptions
 from sim.run.sampling import sample_interval
 from sim.run.seam import told_by
+from sim.run.service_level import ServiceLevel, level_metrics, parse_level
 from sim.run.session_metrics import session_metrics
 from sim.run.warm_up import WarmUp, counted, parse_warm_up, told
 from workloads.errors import InputError
@@ -76,6 +78,13 @@ class Setup:
     profile: Profile | None = None  # measured kernels
     cost_table: "CostTable | None" = None  # measured steps
     own_cost: CostSpec | None = None  # of a third party; without any a roofline predicts
+    level: ServiceLevel | None = None
+    money: Money = Money()
+
+    @property
+    def gpus(self) -> int:
+        """Devices of the whole run."""
+        return self.tp
 
     @property
     def horizon_as(self) -> int | None:
@@ -231,6 +240,8 @@ def prepared(trace: Trace | str | Path, options: RunOptions) -> Setup:
         profile=None if costs.kernels is None else costs.kernels(device, model),
         cost_table=costs.table,
         own_cost=costs.own,
+        level=None if options.slo is None else parse_level(options.slo),
+        money=money(device.name, options.price, options.watts),
     )
     return replace(setup, interval_s=sample_interval(setup))
 
@@ -250,7 +261,9 @@ def _requests(trace: Trace | str | Path, options: RunOptions) -> Trace:
     requests = replayed(requests, options)
     if options.first is not None:
         requests = transform.first(requests, options.first)
-    if options.request_rate is not None:
+    if options.arrivals is not None:
+        requests = redrawn(requests, options.arrivals, options.request_rate, options.seed)
+    elif options.request_rate is not None:
         requests = transform.scale_rate(requests, options.request_rate)
     return requests if options.samples == 1 else transform.sample(requests, options.samples)
 
@@ -307,12 +320,18 @@ def execute(setup: Setup, cost: StepCost | None = None) -> Run:
 
 def metrics_of(setup: Setup, log: Log) -> list[Metric]:
     """All that a run is judged by, without its warm-up."""
-    if setup.warm_up is None:
-        rows = compute_metrics(log, setup.pool.capacity_bytes)
-        return rows + session_metrics(log, setup.trace)
-    since_s = setup.warm_up.end_s(log.requests["arrival_s"])
-    rows = compute_metrics(counted(log, since_s), setup.pool.capacity_bytes)
-    return told(rows + session_metrics(log, setup.trace, since_s))
+    since_s = 0.0 if setup.warm_up is None else setup.warm_up.end_s(log.requests["arrival_s"])
+    judged = log if setup.warm_up is None else counted(log, since_s)
+    rows = compute_metrics(judged, setup.pool.capacity_bytes)
+    rows += session_metrics(log, setup.trace, since_s)
+    value = {metric.name: metric.value for metric in rows}
+    if setup.level is not None:
+        rows += level_metrics(setup.level, judged, value["makespan_s"], setup.gpus)
+        value |= {metric.name: metric.value for metric in rows}
+    rows += money_metrics(
+        setup.money, setup.gpus, value["output_throughput"], value.get("goodput")
+    )
+    return rows if setup.warm_up is None else told(rows)
 
 
 def _optioned(
