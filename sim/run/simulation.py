@@ -328,9 +328,7 @@ def metrics_of(setup: Setup, log: Log) -> list[Metric]:
     if setup.level is not None:
         rows += level_metrics(setup.level, judged, value["makespan_s"], setup.gpus)
         value |= {metric.name: metric.value for metric in rows}
-    rows += money_metrics(
-        setup.money, setup.gpus, value["output_throughput"], value.get("goodput")
-    )
+    rows += money_metrics(setup.money, setup.gpus, value["output_throughput"], value.get("goodput"))
     return rows if setup.warm_up is None else told(rows)
 
 
