@@ -17,7 +17,7 @@ class Latency(NamedTuple):
     of: int
 
 
-def counted(run: Run) -> NDArray[np.bool_]:
+def that_count(run: Run) -> NDArray[np.bool_]:
     """Which requests (n,) the metrics are about: all but those of a warm-up."""
     since_s = run.info.warm_up.end_s if run.info.warm_up else -np.inf
     arrived: NDArray[np.bool_] = ~(run.requests["arrival_s"] < since_s)
@@ -26,17 +26,17 @@ def counted(run: Run) -> NDArray[np.bool_]:
 
 def time_to_first_token(run: Run) -> Latency:
     """Seconds from arrival to first token; requests that never got one stay in the count."""
-    return _known((run.requests["first_token_s"] - run.requests["arrival_s"])[counted(run)])
+    return _known((run.requests["first_token_s"] - run.requests["arrival_s"])[that_count(run)])
 
 
 def end_to_end(run: Run) -> Latency:
     """Seconds from arrival to last token; refused and unfinished requests stay in the count."""
-    return _known((run.requests["finish_s"] - run.requests["arrival_s"])[counted(run)])
+    return _known((run.requests["finish_s"] - run.requests["arrival_s"])[that_count(run)])
 
 
 def time_per_output_token(run: Run) -> Latency:
     """Seconds a token after the first; requests that asked for a single one are left out."""
-    asked = (run.requests["output_tokens"] >= 2) & counted(run)
+    asked = (run.requests["output_tokens"] >= 2) & that_count(run)
     after_first = run.requests["generated_tokens"][asked] - 1
     span = (run.requests["finish_s"] - run.requests["first_token_s"])[asked]
     per_token = np.full(len(span), np.nan)
