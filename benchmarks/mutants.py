@@ -36,8 +36,8 @@ MUTANTS = (
     Mutant(
         "rank of every percentile off by one",
         METRICS,
-        "rank = q / 100 * (int(upto[-1]) - 1)",
-        "rank = q / 100 * (int(upto[-1]) - 2)",
+        "rank = q / 100 * last",
+        "rank = q / 100 * (last - 1)",
         f"{METRIC_TESTS}::test_percentiles_of_token_gaps_weigh_every_gap",
     ),
     Mutant(

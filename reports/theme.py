@@ -5,9 +5,10 @@ Paul Tol's muted set, its pale ones darkened to 3:1 on white. Both stay apart un
 colour blindnesses, and dashes repeat the distinction for print.
 """
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import plotly.graph_objects as go
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
 
 
 class Use(NamedTuple):
@@ -66,8 +67,10 @@ def stroke(position: int) -> Stroke:
     return Stroke(_COLORS[position % len(_COLORS)], _DASHES[position % len(_DASHES)])
 
 
-def figure(height: int, **layout: Any) -> go.Figure:
+def figure(height: int, **layout: Any) -> "go.Figure":
     """An empty figure in the house style. Axes are added with `axis`."""
+    import plotly.graph_objects as go  # late: a terminal needs our words for uses alone
+
     return go.Figure(
         layout={
             "template": go.layout.Template(),  # plotly's default one is 7 kB a figure
@@ -128,7 +131,7 @@ def panel_domain(position: int, panels: int, panel: int) -> list[float]:
 
 
 def panel_title(
-    fig: go.Figure, text: str, x: float, position: int, panels: int, panel: int
+    fig: "go.Figure", text: str, x: float, position: int, panels: int, panel: int
 ) -> None:
     """Text above the upper left corner of a panel that begins at `x` (share of the width)."""
     upper = panel_domain(position, panels, panel)[1]

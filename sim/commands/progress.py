@@ -22,12 +22,15 @@ class Progress:
         self._began = self._said = monotonic()
 
     def __enter__(self) -> "Progress":
+        return self
+
+    def start(self) -> None:
+        """Runs begin. On a terminal this starts a thread, so processes are forked before it."""
         if sys.stderr.isatty():
             from rich.console import Console
 
             self._status = Console(stderr=True).status(f"0/{self._runs} simulated")
             self._status.start()
-        return self
 
     def __exit__(
         self,

@@ -58,8 +58,6 @@ def simulate(
         Print metrics as JSON instead of a table.
     """
     from reports.files import REPORT
-    from reports.load import load_runs
-    from reports.terminal import print_outcome
     from sim.run.batch import run_all
     from sim.run.checks import find_unserved, notes, summary
     from sim.run.folder import folder_name
@@ -110,10 +108,16 @@ def simulate(
     metrics: dict[str, list[dict[str, Any]]] = {}
     with replaced_folder(output) as staged, Progress(len(setups)) as progress:
         places = [staged / folder for folder in folders]
-        for label, values in run_all(setups, places, command, jobs):
+        results = run_all(setups, places, command, jobs)
+        progress.start()
+        for label, values in results:
             metrics[label] = values
             progress.done(label)
-        runs = load_runs(places) if report or not json else []
+        runs = []
+        if report or not json:
+            from reports.load import load_runs  # late, as all that is only shown
+
+            runs = load_runs(places)
         if report:
             progress.say("report")
             from reports.build import write_report  # late: it loads plotly
@@ -123,6 +127,8 @@ def simulate(
         written = {"output": str(output), "runs": metrics}
         print(dumps(written, indent=1, allow_nan=False, ensure_ascii=False))
         return
+    from reports.terminal import print_outcome
+
     print_outcome(runs)
     if interval is not None:
         for each in setups:

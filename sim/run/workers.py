@@ -9,10 +9,11 @@ import os
 import pickle
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing import connection, resource_tracker
-from threading import Thread
+from multiprocessing.process import BaseProcess
 from typing import Any, NoReturn, TypeVar
 
 from workloads.errors import InputError
@@ -23,57 +24,100 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PR_SET_PDEATHSIG = 1
 """Of Linux's prctl(2): the signal that a process gets when its parent ends."""
 
+Work = tuple[Callable[..., Any], Sequence[tuple[Any, ...]]]
+"""A function, and the arguments of each task."""
+
 
 def in_workers(
-    work: Callable[..., Result], tasks: Sequence[tuple[Any, ...]], jobs: int
+    work: Callable[..., Result],
+    tasks: Sequence[tuple[Any, ...]],
+    jobs: int,
+    order: Sequence[int] | None = None,
 ) -> Iterator[Result]:
-    """Results of `work(*task)` in the order of the tasks, each in its own process, `jobs` at once.
+    """Results of `work(*task)` in the order of the tasks, by `jobs` processes at once.
 
-    Workers end with this process, whether it returns, fails or is killed. What a task raises is
-    raised here; a worker that ended without an answer is an InputError.
+    Tasks are begun in the given order of their numbers: the longest first leaves no process idle
+    at the end. Workers have started when this returns, and end with this process, whether it
+    returns, fails or is killed. What a task raises is raised here; a worker that ended without an
+    answer is an InputError.
     """
-    import cloudpickle  # plug-ins' classes can't be imported elsewhere, so their code is sent
-
-    left = list(enumerate(tasks))[::-1]
-    running: dict[connection.Connection, tuple[int, multiprocessing.process.BaseProcess]] = {}
-    results: dict[int, Result] = {}
+    workers: dict[connection.Connection, BaseProcess] = {}
     try:
-        for turn in range(len(tasks)):
+        for _ in range(jobs):
+            end, process = _started((work, tasks))
+            workers[end] = process
+    except BaseException:
+        _end(workers)
+        raise
+    return _results(workers, list(range(len(tasks)) if order is None else order))
+
+
+def _results(workers: dict[connection.Connection, BaseProcess], order: list[int]) -> Iterator[Any]:
+    left, idle = order[::-1], list(workers)
+    busy: dict[connection.Connection, int] = {}
+    results: dict[int, Any] = {}
+    try:
+        for turn in range(len(order)):
             while turn not in results:
-                while left and len(running) < jobs:
-                    number, task = left.pop()
-                    receiver, process = _started(cloudpickle.dumps((work, task)))
-                    running[receiver] = number, process
-                ready = connection.wait(list(running))
-                for receiver in [each for each in running if each in ready]:
-                    number, process = running.pop(receiver)
-                    results[number] = _answer(receiver)
-                    process.join()
+                while left and idle:
+                    end = idle.pop()
+                    busy[end] = left.pop()
+                    _ask(end, busy[end])
+                for ready in connection.wait(list(busy)):
+                    results[busy.pop(ready)] = _answer(ready)  # type: ignore[call-overload,arg-type]
+                    idle.append(ready)  # type: ignore[arg-type]
             yield results.pop(turn)
     finally:
-        for _, process in running.values():
-            process.kill()
-            process.join()
+        _end(workers)
 
 
-def _started(pickled: bytes) -> tuple[connection.Connection, multiprocessing.process.BaseProcess]:
-    context = multiprocessing.get_context("spawn")
-    receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_serve, args=(pickled, sender, os.getpid()), daemon=True)
+def _end(workers: dict[connection.Connection, BaseProcess]) -> None:
+    for process in workers.values():
+        process.kill()
+        process.join()
+
+
+def _forks() -> bool:
+    """Whether a copy of this process can work: it has everything in place, and costs no start.
+
+    Not with other threads about, whose locks nobody in the copy would ever let go.
+    """
+    return sys.platform == "linux" and threading.active_count() == 1
+
+
+def _started(work: Work) -> tuple[connection.Connection, BaseProcess]:
+    if _forks():
+        context: Any = multiprocessing.get_context("fork")
+        given: Work | bytes = work
+    else:
+        import cloudpickle  # plug-ins' classes can't be imported elsewhere, so their code is sent
+
+        context = multiprocessing.get_context("spawn")
+        given = cloudpickle.dumps(work)
+        resource_tracker.ensure_running()  # later it would let the signals through again
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_serve, args=(given, theirs, os.getpid()), daemon=True)
     try:
         with _unheard():
             process.start()
     except BrokenPipeError:
         _died()
     finally:
-        sender.close()  # the worker has its own: when that goes, reading ends
-    return receiver, process
+        theirs.close()  # the worker has its own: when that goes, reading ends
+    return ours, process
 
 
-def _answer(receiver: connection.Connection) -> Any:
+def _ask(end: connection.Connection, number: int) -> None:
     try:
-        good, value = receiver.recv()
-    except EOFError:
+        end.send(number)
+    except BrokenPipeError:
+        _died()
+
+
+def _answer(end: connection.Connection) -> Any:
+    try:
+        good, value = end.recv()
+    except (EOFError, ConnectionResetError):
         _died()
     if not good:
         raise value
@@ -90,7 +134,6 @@ def _died() -> NoReturn:
 @contextmanager
 def _unheard() -> Iterator[None]:
     """What starts now is never interrupted (its parent is, and ends it) and says nothing itself."""
-    resource_tracker.ensure_running()  # later it would let the signals through again
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     errors, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     try:
@@ -103,15 +146,20 @@ def _unheard() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _serve(pickled: bytes, sender: connection.Connection, parent: int) -> None:
-    """A worker's whole life."""
+def _serve(given: Work | bytes, end: connection.Connection, parent: int) -> None:
+    """A worker's whole life: numbers of tasks come, answers go. Its parent ends it."""
     _end_with(parent)
-    try:
-        work, task = pickle.loads(pickled)  # our own, from the parent
-        answer = True, work(*task)
-    except BaseException as error:
-        answer = False, error
-    sender.send(answer)
+    work: Work | None = None
+    while True:
+        number = end.recv()
+        try:
+            if work is None:
+                work = pickle.loads(given) if isinstance(given, bytes) else given  # our own
+            function, tasks = work
+            answer = True, function(*tasks[number])
+        except BaseException as error:
+            answer = False, error
+        end.send(answer)
 
 
 def _end_with(parent: int) -> None:
@@ -127,4 +175,4 @@ def _end_with(parent: int) -> None:
         process.join()
         os._exit(1)
 
-    Thread(target=watch, daemon=True).start()
+    threading.Thread(target=watch, daemon=True).start()

@@ -91,7 +91,7 @@ def test_too_few_file_handles_are_one_line(tmp_path: Path) -> None:
 
 def workers_of(pid: int) -> list[int]:
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [int(child) for child in children if b"spawn_main" in _command(int(child))]
+    return [int(child) for child in children if b"resource_tracker" not in _command(int(child))]
 
 
 def _command(pid: int) -> bytes:

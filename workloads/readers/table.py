@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from workloads.incoming import parse_json
 from workloads.readers.format import TICKS_PER_SECOND, Selection, Unit
@@ -319,12 +320,13 @@ def _types(selection: Selection) -> dict[str, Any]:
     return types
 
 
-def _floats(column: Any) -> Floats:
-    return np.concatenate([np.empty(0), *map(_view, column.chunks)])
-
-
-def _integers(column: Any) -> Ints:
-    return np.concatenate([np.empty(0, np.int64), *map(_view, column.chunks)])
+def _values(column: Any, kind: Any) -> NDArray[Any]:
+    if column.type != kind:  # a cast imports pyarrow.compute, worth a thousand requests' time
+        column = column.cast(kind)
+    found: NDArray[Any] = np.concatenate(
+        [np.empty(0, kind.to_pandas_dtype()), *map(_view, column.chunks)]
+    )
+    return found
 
 
 def _view(chunk: Any) -> Any:
@@ -336,18 +338,19 @@ def _tokens(column: Any) -> Ints:
     import pyarrow as pa
 
     if pa.types.is_floating(column.type):
-        values = _floats(column.cast(pa.float64()))
+        values = _values(column, pa.float64())
         _require(bool(((np.abs(values) <= _EXACT) & (values == np.rint(values))).all()))
         return values.astype(np.int64)
     _require(pa.types.is_integer(column.type))
-    return _integers(column.cast(pa.int64()))
+    return _values(column, pa.int64())
 
 
 def _arrival(column: Any, unit: Unit) -> Ints | Floats:
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     if unit == "stamp":
+        import pyarrow.compute as pc
+
         if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
             # Arrow refuses a mix: a type with a zone needs an offset, one without forbids it.
             column = pc.utf8_trim_whitespace(column)
@@ -361,23 +364,23 @@ def _arrival(column: Any, unit: Unit) -> Ints | Floats:
             column = column.cast(pa.timestamp("ns", zone))
         _require(pa.types.is_timestamp(column.type))
         zone = column.type.tz
-        return _integers(column.cast(pa.timestamp("ns", zone)).cast(pa.int64()))
+        return _values(column.cast(pa.timestamp("ns", zone)), pa.int64())
     if unit == "ns":
         nanoseconds = _tokens(column)
         _require(bool((nanoseconds >= 0).all()))
         return nanoseconds
     _require(pa.types.is_integer(column.type) or pa.types.is_floating(column.type))
-    values = _floats(column.cast(pa.float64()))
+    values = _values(column, pa.float64())
     _require(bool((np.isfinite(values) & (values >= 0)).all()))
     return values
 
 
 def _prefix(table: Any, selection: Selection, prompt: Ints) -> PrefixBlocks | None:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if selection.hash_ids is None:
         return None
+    import pyarrow as pa
+    import pyarrow.compute as pc  # late: it takes as long as a thousand requests
+
     block_tokens = selection.block_tokens
     if selection.block_column is not None:
         stated = np.unique(_tokens(table[selection.block_column]))
@@ -388,10 +391,10 @@ def _prefix(table: Any, selection: Selection, prompt: Ints) -> PrefixBlocks | No
     if pa.types.is_string(column.type):
         column = pc.split_pattern(column, " ")
     _require(pa.types.is_list(column.type) or pa.types.is_large_list(column.type))
-    counts = _integers(pc.list_value_length(column).cast(pa.int64()))
+    counts = _values(pc.list_value_length(column), pa.int64())
     _require(bool((counts == -(-prompt // block_tokens)).all()))
     flat = pc.list_flatten(column)
     _require(flat.null_count == 0)
     _require(pa.types.is_integer(flat.type) or pa.types.is_string(flat.type))
-    ids = _integers(flat.cast(pa.int64()))
+    ids = _values(flat, pa.int64())
     return PrefixBlocks(block_tokens, np.concatenate(([0], np.cumsum(counts))), ids)

@@ -4,12 +4,11 @@ import json
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
 
 from sim.model.geometry import Model
 from workloads.columns import Kind, read_columns
@@ -36,38 +35,6 @@ KINDS: dict[str, Kind] = {
     **dict.fromkeys(COLUMNS[1:5], "whole"),
     "time_us": "number",
 }
-
-Count = Annotated[int, Field(strict=True, ge=1, le=2**31)]
-Amount = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-
-
-class AllReduceNumbers(BaseModel):
-    """What `sim.cost.kernels.all_reduce` takes."""
-
-    small_latency: Amount
-    small_bandwidth: Amount
-    switch: Annotated[float, Field(ge=0, allow_inf_nan=False)]
-    large_latency: Amount
-    large_bandwidth: Amount
-
-
-class Meta(BaseModel):
-    """What a profile says of itself; other fields are let through."""
-
-    model_config = ConfigDict(extra="allow")
-
-    name: str
-    gpu: str
-    model: str
-    source: str
-    tp: Count
-    hidden_size: Count | None = None
-    num_heads: Count | None = None
-    multiprocessors: Count | None = None
-    kv_dtype: str = "auto"
-    kernel_overlap: tuple[Annotated[float, Field(ge=0, allow_inf_nan=False)], str] | None = None
-    all_reduce: tuple[AllReduceNumbers, str] | None = None
-
 
 Row = tuple[int, int, int, int, float]
 
@@ -175,6 +142,8 @@ def _read(path: Path) -> Profile:
             f"{path}: schema_version is {shown(version)}, expected {SCHEMA_VERSION}: "
             "convert its folder anew"
         )
+    from sim.cost.kernels.profile_meta import Meta  # late: most runs read no profile
+
     checked(Meta, meta, f"{path}: metadata")
     _check_rows(path, columns)
     rows: dict[str, list[Row]] = {}

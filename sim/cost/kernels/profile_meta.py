@@ -1,0 +1,36 @@
+"""What a kernel profile's metadata must hold, as pydantic checks it."""
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Count = Annotated[int, Field(strict=True, ge=1, le=2**31)]
+Amount = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class AllReduceNumbers(BaseModel):
+    """What `sim.cost.kernels.all_reduce` takes."""
+
+    small_latency: Amount
+    small_bandwidth: Amount
+    switch: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    large_latency: Amount
+    large_bandwidth: Amount
+
+
+class Meta(BaseModel):
+    """What a profile says of itself; other fields are let through."""
+
+    model_config = ConfigDict(extra="allow")
+
+    name: str
+    gpu: str
+    model: str
+    source: str
+    tp: Count
+    hidden_size: Count | None = None
+    num_heads: Count | None = None
+    multiprocessors: Count | None = None
+    kv_dtype: str = "auto"
+    kernel_overlap: tuple[Annotated[float, Field(ge=0, allow_inf_nan=False)], str] | None = None
+    all_reduce: tuple[AllReduceNumbers, str] | None = None
