@@ -7,8 +7,11 @@ from random import Random
 from sim.policy.group_tables import layers_a_page
 from tests.conformance.case import Case, Request
 
+HYBRID = {"gemma-3": (52, 10), "gpt-oss": (12, 12)}
+"""Layers with a window and layers of full attention in gemma-3-27b and in gpt-oss-20b."""
+
 SUITES = (
-    "plain", "prefix", "hybrid", "samples", "ahead", "threshold", "closed", "states", "sparse"
+    "plain", "prefix", *HYBRID, "samples", "ahead", "threshold", "closed", "states", "sparse"
 )  # fmt: skip
 
 STATES = (((0,), 4), ((1,), 3), ((2,), 7), ((4,), 4), ((4,), 5), ((6,), 10), ((2,), 18))
@@ -30,7 +33,7 @@ def case(suite: str, seed: int) -> Case:
     budget = max(seqs, random.choice([size // 2 + 1, 64, 96, 256, 512]))
     samples = random.choice([2, 3, 4]) if suite == "samples" else 1
     prefix = suite in ("prefix", "samples") or (
-        suite in ("ahead", "hybrid", "threshold", "closed", "sparse") and random.random() < 0.5
+        suite in ("ahead", *HYBRID, "threshold", "closed", "sparse") and random.random() < 0.5
     )
     unit = size * random.choice([1, 1, 2, 4])
     longest = random.choice([3, 4, 8]) * size + random.randint(0, size)
@@ -38,8 +41,10 @@ def case(suite: str, seed: int) -> Case:
     if suite == "closed":
         requests = tuple(replace(request, arrival=0) for request in requests)
     asked = sum(sorted([-(-(r.prompt + r.output) // size) for r in requests] * samples)[-seqs:])
-    windows, layers = _layers(random, size) if suite == "hybrid" else ((None,), (1,))
-    states = 0
+    windows: tuple[int | None, ...] = (None,)
+    layers, states = (1,), 0
+    if suite in HYBRID:
+        windows, layers = (_window(random, size), None), HYBRID[suite]
     if suite == "states":
         layers, states = random.choice(STATES)
     tables = 1 if states else sum(-(-n // min(layers)) for n in layers)
@@ -99,10 +104,9 @@ def _requests(random: Random, longest: int, unit: int) -> tuple[Request, ...]:
     return tuple(found)
 
 
-def _layers(random: Random, size: int) -> tuple[tuple[int | None, ...], tuple[int, ...]]:
-    """As gemma-3 (one full group, several windowed ones) and gpt-oss (one of each) have them."""
-    window = random.choice([size, 2 * size, 2 * size + 3, 4 * size])
-    return ((window, None), random.choice([(1, 1), (5, 1)]))
+def _window(random: Random, size: int) -> int:
+    """Short against the model's own, as the contexts are."""
+    return random.choice([size, 2 * size, 2 * size + 3, 4 * size])
 
 
 def _blocks_beside(blocks: int, layers: int, states: int, seqs: int, random: Random) -> int:
