@@ -5,7 +5,7 @@ import sys
 from dataclasses import asdict
 from json import dumps
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
@@ -31,7 +31,7 @@ def compare_run(
     gpu: str | None = None,
     tp: int | None = None,
     engine: str | None = None,
-    cost: Literal["roofline", "table"] | None = None,
+    cost: str | None = None,
     profile: str | None = None,
     prefixes: str | None = None,
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
@@ -59,7 +59,8 @@ def compare_run(
     engine
         Preset (`kvtwin list engines`). Default: the version in meta.json.
     cost
-        table or roofline. Default: table where a profile is at hand.
+        table, roofline, or a file of step times. Default: the step times beside the record, else
+        table where a profile is at hand.
     profile
         Kernel profile, shipped or a file. Default: the shipped one for model, GPU and tp.
     prefixes
@@ -126,10 +127,11 @@ def as_json(
         "constants": [constant._asdict() for constant in run.cost.constants],
         "warnings": list(run.cost.warnings),
         "prompts": knowledge(measured),
-        "assumed": options.assumptions(),
+        "assumed": options.assumptions(setup.limits),
         "notes": notes(options),
         "left_out": measured.trace.provenance.dropped,
         "predicted_preemptions": _preemptions(run),
+        "measured_preemptions": measured.preemptions,
         "within": all(error.within for error in found),
         "verdict": verdict(measured, run, found, options),
         "metrics": [
@@ -169,10 +171,15 @@ def _print(
             cells.append(f"{low:,.2f} to {high:,.2f}")
         table.add_row(*cells)
     setup = run.setup
-    source = f"profile {setup.profile.name}" if setup.profile else "roofline, no kernel profile"
+    if setup.cost_table is not None:
+        source = f"step times of {setup.cost_table.created_at}"
+    elif setup.profile is not None:
+        source = f"profile {setup.profile.name}"
+    else:
+        source = "roofline, no kernel profile"
     print(f"{measured.name}: {setup.model.name} on {setup.tp} × {setup.device.name}")
     print(f"engine {setup.engine.name}, {source}; {knowledge(measured)}")
-    if assumed := options.assumptions():
+    if assumed := options.assumptions(run.setup.limits):
         print(f"assumed, for neither the record nor an option tells: {'; '.join(assumed)}")
     console().print(table)
     for reason, rows in measured.trace.provenance.dropped.items():
@@ -180,7 +187,14 @@ def _print(
     for what, series in (("requests running and waiting", "t"), ("KV use", "kv_cache_pct")):
         if not measured.series[series].any():
             print(f"{what}: not recorded")
-    print(f"preemptions: {_preemptions(run)} predicted, not recorded in the run")
+    counted = "not recorded in the run"
+    if measured.preemptions is not None:
+        counted = f"{measured.preemptions} measured"
+    print(f"preemptions: {_preemptions(run)} predicted, {counted}")
+    if (hits := measured.meta.get("prefix_cache_hit_tokens")) is not None:
+        print(
+            f"tokens found in the cache: {run['prefix_hit_tokens']:,} predicted, {hits:,} measured"
+        )
     if bounds is not None:
         inside = sum(bounds.holds(e.name, e.measured) for e in found)
         print(

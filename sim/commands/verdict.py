@@ -41,11 +41,13 @@ def verdict(measured: Measured, run: Run, found: list[Error], options: Options) 
 
 
 def _advice(measured: Measured, run: Run, options: Options) -> str:
+    if run.setup.cost_table is not None:
+        return "Step times were measured: compare their machine and its load with the run's."
     if run.setup.profile is None:
         return "The roofline knows datasheets alone: measure your kernels and give --profile."
     if measured.trace.prefix is None:
         return "Prompts may begin alike: give their block ids with --prefixes."
-    if options.assumptions():
+    if options.assumptions(run.setup.limits):
         return "Limits were assumed: give the server's start-up log with --server-log."
     if run.cost.warnings:
         return "The profile was left: see the warnings, and measure what they name."

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sim.engine.limits import Limits
 from sim.measured.run import Measured
 from workloads.errors import InputError
 
@@ -22,8 +23,8 @@ ALIASES = {
 PARTS = ("scheduler_config", "cache_config", "parallel_config", "model_config")
 """Of `resolved_config`, a record of every setting that vLLM arrived at."""
 
-ASSUMED = {"max_num_seqs": 256, "max_num_batched_tokens": 2048}
-"""vLLM's defaults for GPUs of less than 70 GiB, where nobody tells."""
+LIMITS = ("max_num_seqs", "max_num_batched_tokens")
+"""Where nobody tells, they are the engine preset's own on the device."""
 
 ONE = {
     "data_parallel_size": "several engines behind one queue",
@@ -75,9 +76,9 @@ class Options:
                 f"{self.origins[name]}: {name} is {value!r}, expected a whole number"
             ) from None
 
-    def assumptions(self) -> list[str]:
-        """In words: what nobody tells, and is taken to be so."""
-        taken = [f"{name} {value:,}" for name, value in ASSUMED.items() if self[name] is None]
+    def assumptions(self, limits: Limits) -> list[str]:
+        """In words: what nobody tells, and is taken to be so under these limits."""
+        taken = [f"{name} {getattr(limits, name):,}" for name in LIMITS if self[name] is None]
         if self["num_gpu_blocks"] is None:
             taken.append("KV blocks by the memory ledger")
         if self["max_model_len"] is None:

@@ -1,12 +1,14 @@
 """The simulation that a measured run calls for: its requests, its engine, its device."""
 
 from dataclasses import replace
+from pathlib import Path
 
 from sim.cost.kernels.profile import Profile, find_profile
+from sim.cost.steps.table import CostTable, read_table
 from sim.engine.closed_loop import ClosedLoop
 from sim.hardware import find_device
-from sim.measured.options import ASSUMED, Options, server_options
-from sim.measured.run import Measured
+from sim.measured.options import Options, server_options
+from sim.measured.run import CONFIG, STEPS, Measured
 from sim.model.kv_formats import kv_format
 from sim.model.presets import find_model
 from sim.run.engine_presets import Engine, find_engine
@@ -23,44 +25,53 @@ def prediction(
     gpu: str | None = None,
     tp: int | None = None,
     engine: Engine | str | None = None,
-    cost: str | None = None,
+    cost: CostTable | Path | str | None = None,
     profile: Profile | str | None = None,
     options: Options | None = None,
 ) -> Setup:
     """Ready to execute. What isn't given is taken from the run's own meta.json.
 
     Of the requests it knows arrivals, lengths and, where the run tells them, prompts' blocks.
-    Without a profile the shipped one for model, device and degree is used, else the roofline.
+    Without costs those beside the record are used, else the shipped profile for model, device and
+    degree, else the roofline.
     Raises InputError where model or device are named nowhere, or the server isn't modelled.
     """
     told = options or server_options(measured)
     if isinstance(profile, str):
         profile = find_profile(profile)
-    chosen = model or told["model"]
-    device = gpu or measured.gpu or (str(profile.meta["gpu"]) if profile else None)
+    if cost is None and profile is None:
+        cost = measured.beside(STEPS)
+    if isinstance(cost, Path) or cost not in (None, "roofline", "table"):
+        cost = cost if isinstance(cost, CostTable) else read_table(Path(cost))
+    chosen = model or measured.beside(CONFIG) or told["model"]
+    named = gpu or measured.gpu or (str(profile.meta["gpu"]) if profile else None)
+    if gpu and measured.gpu and find_device(gpu).name != measured.gpu:
+        raise InputError(f"--gpu {gpu}: {measured.name} was measured on {measured.gpu}")
+    device = find_device(named) if named else None
+    if device is None and isinstance(cost, CostTable):
+        device = cost.device()
     for option, value in (("--model", chosen), ("--gpu", device)):
         if value is None:
             raise InputError(f"{measured.name}: meta.json doesn't say; expected {option}")
-    if gpu and measured.gpu and find_device(gpu).name != measured.gpu:
-        raise InputError(f"--gpu {gpu}: {measured.name} was measured on {measured.gpu}")
+    assert device is not None
     geometry = find_model(str(chosen))
     degree = tp or told.number("tensor_parallel_size", 1) or 1
     if profile is None and cost is None:
         from sim.cost.kernels.profile import profile_for
 
-        profile = profile_for(find_device(str(device)).name, geometry.name, degree)
+        profile = profile_for(device.name, geometry.name, degree)
     blocks = told.number("num_gpu_blocks")
     block_tokens = told.number("block_size") or measured.block_tokens
     kv_type = _kv_type(str(told["kv_cache_dtype"] or "auto"))
     setup = prepare(
         measured.trace,
         model=geometry,
-        gpu=str(device),
+        gpu=device,
         policy="paging",
         tp=degree,
-        max_num_seqs=told.number("max_num_seqs") or ASSUMED["max_num_seqs"],
-        max_num_batched_tokens=told.number("max_num_batched_tokens")
-        or ASSUMED["max_num_batched_tokens"],
+        max_num_seqs=told.number("max_num_seqs"),
+        max_num_batched_tokens=told.number("max_num_batched_tokens"),
+        long_prefill_token_threshold=told.number("long_prefill_token_threshold") or 0,
         max_model_len=told.number("max_model_len"),
         kv_cache_dtype=kv_type,
         gpu_memory_utilization=float(told["gpu_memory_utilization"] or 0.9),

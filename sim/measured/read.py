@@ -29,7 +29,7 @@ def shipped_runs() -> list[str]:
 def read_measured(name_or_folder: str) -> Measured:
     """A shipped run by name, or a folder of meta.json, requests.jsonl and timeseries.csv, or a file
     of vLLM's own benchmark (`sim.measured.vllm_bench`). A folder's hash_ids.jsonl tells which
-    prompts begin alike.
+    prompts begin alike; it may hold config.json and steps.json too (`sim.measured.run`).
 
     `arrival_time` is on another clock than the engine's stamps: they are joined by the smallest
     delay seen between arriving and being queued, so latencies miss that delay (1 to 2 ms).
@@ -60,7 +60,7 @@ def read_measured(name_or_folder: str) -> Measured:
             f"{requests}: a token before its request, expected arrival <= first <= last"
         )
     series, meta = _series(folder / "timeseries.csv"), _meta(folder)
-    measured = Measured(folder.name, trace, first, last, series, meta, order)
+    measured = Measured(folder.name, trace, first, last, series, meta, order, folder)
     prefixes = folder / FILE
     return read_prefixes(prefixes, measured) if prefixes.exists() else measured
 

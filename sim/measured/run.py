@@ -1,10 +1,15 @@
 """What a recorded run of a real engine holds."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from sim.hardware import device_called
 from workloads.schema import Floats, Ints, Trace
+
+CONFIG, STEPS = "config.json", "steps.json"
+"""Beside a record: the model as Hugging Face writes it, and the engine's own step times as a cost
+table. A folder may hold either."""
 
 SERIES = ("t", "running", "waiting", "kv_cache_pct")
 
@@ -20,6 +25,18 @@ class Measured:
     series: dict[str, Floats]  # samples once a second: t, running, waiting, kv_cache_pct; or none
     meta: dict[str, Any]
     recorded_row: Ints  # (n,) which row of the record each request was, from 0
+    folder: Path | None = None
+
+    def beside(self, name: str) -> Path | None:
+        """The file of that name in the record's folder, if it holds one."""
+        file = None if self.folder is None else self.folder / name
+        return file if file is not None and file.is_file() else None
+
+    @property
+    def preemptions(self) -> int | None:
+        """As the run counted them, where it did."""
+        count = self.meta.get("num_preemptions")
+        return None if count is None else int(count)
 
     @property
     def output_tokens(self) -> Ints:

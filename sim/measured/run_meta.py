@@ -50,3 +50,5 @@ class Meta(_Part):
     hardware: Hardware | None = None
     kv_cache: KvCache | None = None
     engine_kwargs: EngineOptions | None = None
+    num_preemptions: Annotated[int, Field(strict=True, ge=0, le=2**53)] | None = None
+    prefix_cache_hit_tokens: Annotated[int, Field(strict=True, ge=0, le=2**53)] | None = None

@@ -11,7 +11,6 @@ from sim.policy.paging import Paging
 from sim.policy.preallocation import Preallocation
 from sim.policy.sliding_window import SlidingWindow
 from sim.policy.spec import parts_of
-from sim.run.engine_presets import VLLM_0_32, server_limits
 from sim.run.simulation import Setup
 
 
@@ -63,14 +62,16 @@ def notes(setup: Setup) -> Iterator[str]:
         yield f"{setup.model.name} was made for {made_for:,} positions, not {longest:,}"
     if setup.profile is None and setup.engine.kernels != KernelRules():
         yield f"--engine {setup.engine.name}: how kernels run matters to --cost table alone"
-    if setup.engine.name.startswith(VLLM_0_32.name):
-        limits, (seqs, tokens) = setup.limits, server_limits(setup.device)
-        if (limits.max_num_seqs, limits.max_num_batched_tokens) != (seqs, tokens):
-            yield (
-                f"--engine {setup.engine.name}: its server takes {seqs:,} requests at once and "
-                f"{tokens:,} tokens a step on {setup.device.name}; here {limits.max_num_seqs:,} "
-                f"and {limits.max_num_batched_tokens:,}"
-            )
+    if setup.engine.device_limits:
+        limits, (seqs, tokens) = setup.limits, setup.engine.limits(setup.device)
+        if (limits.max_num_seqs, limits.max_num_batched_tokens) == (seqs, tokens):
+            here = "as here"
+        else:
+            here = f"here {limits.max_num_seqs:,} and {limits.max_num_batched_tokens:,}"
+        yield (
+            f"--engine {setup.engine.name}: its server takes {seqs:,} requests at once and "
+            f"{tokens:,} tokens a step on {setup.device.name}; {here}"
+        )
     windowed = any(group.window is not None for group in setup.model.groups)
     for part in parts_of(setup.policy):
         if isinstance(part, SlidingWindow) and part.window >= longest:

@@ -27,6 +27,18 @@ class Engine:
     block_size: int = 16
     null_blocks: int = 0
     """Blocks that the engine keeps to itself as padding."""
+    device_limits: bool = False
+    """Limits of a step that nobody gave are those that its API server takes on the device."""
+
+    def limits(
+        self, device: Device, seqs: int | None = None, tokens: int | None = None
+    ) -> tuple[int, int]:
+        """max_num_seqs and max_num_batched_tokens: those given, else the engine's own."""
+        if not self.device_limits:
+            return 256 if seqs is None else seqs, 2048 if tokens is None else tokens
+        most, longest = server_limits(device)
+        tokens = longest if tokens is None else tokens
+        return min(most, tokens) if seqs is None else seqs, tokens
 
     def adapt(self, policy: Policy, label: str) -> Policy:
         """Paging as this engine does it, where the user gave no options of his own."""
@@ -53,7 +65,6 @@ class Engine:
         )
 
 
-DEFAULT = Engine("default", "synchronous loop of continuous batching; what simulate always did")
 VLLM_0_19 = Engine(
     "vllm-0.19",
     "vLLM 0.19, V1 engine",
@@ -62,7 +73,20 @@ VLLM_0_19 = Engine(
     null_blocks=1,
 )
 VLLM_0_32 = replace(
-    VLLM_0_19, name="vllm-0.32", description="vLLM 0.32, the same steps (docs/conformance.md)"
+    VLLM_0_19,
+    name="vllm-0.32",
+    description="vLLM 0.32, the same steps (docs/conformance.md)",
+    device_limits=True,
+)
+NEWEST = VLLM_0_32
+DEFAULT = replace(
+    NEWEST,
+    name="default",
+    description="the newest's steps, one planned after another; no prefix caching of its own",
+    rules=replace(NEWEST.rules, async_scheduling=False),
+    prefix_caching=False,
+    null_blocks=0,
+    device_limits=False,
 )
 ENGINES = {engine.name: engine for engine in (DEFAULT, VLLM_0_19, VLLM_0_32)}
 
@@ -93,6 +117,7 @@ SOURCES = {
     "host_overhead_s": "0: hidden by planning ahead; not identifiable in the shipped runs",
     "prefix_caching": f"enable_prefix_caching, {OWN}",
     "block_size": OWN,
+    "device_limits": "vLLM engine/arg_utils.py: get_batch_defaults",
     "null_blocks": "vLLM v1/core/block_pool.py: null_block",
 }
 
@@ -103,7 +128,7 @@ def find_engine(spec: str) -> Engine:
     Raises InputError with the closest name, or naming the parameter at fault.
     """
     name, options = key_values(spec, f"--engine {spec}")
-    name = VLLM_0_32.name if name == "vllm" else name  # the newest that is known
+    name = NEWEST.name if name == "vllm" else name  # the newest that is known
     if name not in ENGINES:
         raise InputError(f"--engine {spec}: no such engine; {suggestion(name, ENGINES)}")
     engine = ENGINES[name]
@@ -145,6 +170,6 @@ def parameters(engine: Engine) -> dict[str, bool | int | float]:
     found: dict[str, bool | int | float] = {}
     for group in (engine.rules, engine.kernels):
         found |= {f.name: getattr(group, f.name) for f in fields(group)}
-    for name in ("prefix_caching", "block_size", "null_blocks"):
+    for name in ("prefix_caching", "block_size", "null_blocks", "device_limits"):
         found[name] = getattr(engine, name)
     return found

@@ -91,11 +91,15 @@ class RunOptions:
     tp: int = 1
     """GPUs the model is divided over (tensor parallel)."""
 
-    max_num_seqs: int = 256
-    """Most requests that run at once."""
+    max_num_seqs: int | None = None
+    """Most requests that run at once. Default: 256, or what --engine's server takes on the GPU."""
 
-    max_num_batched_tokens: int = 2048
-    """Most tokens a step computes; longer prompts are prefilled in chunks."""
+    max_num_batched_tokens: int | None = None
+    """Most tokens a step computes; longer prompts are prefilled in chunks. Default: 2048, or what
+    --engine's server takes on the GPU."""
+
+    long_prefill_token_threshold: int = 0
+    """Longest chunk of a prompt while others run or wait. 0: what a step has left."""
 
     max_model_len: int | None = None
     """Longest context, prompt and output together. Default: the model's own."""

@@ -194,12 +194,12 @@ def prepared(trace: Trace | str | Path, options: RunOptions) -> Setup:
     device = find_device(gpu) if isinstance(gpu, str) else gpu
     preset = find_engine(options.engine) if isinstance(options.engine, str) else options.engine
     limits = Limits(
-        options.max_num_seqs,
-        options.max_num_batched_tokens,
+        *preset.limits(device, options.max_num_seqs, options.max_num_batched_tokens),
         model.max_position_embeddings if options.max_model_len is None else options.max_model_len,
         options.batching,
         Pressure(options.preemption, options.swap_space_bytes, options.victim),
         preset.rules,
+        options.long_prefill_token_threshold,
     )
     ledger = kv_budget(
         model,
@@ -208,8 +208,8 @@ def prepared(trace: Trace | str | Path, options: RunOptions) -> Setup:
         kv_dtype=options.kv_cache_dtype,
         gpu_memory_utilization=options.gpu_memory_utilization,
         kv_cache_memory_bytes=options.kv_cache_memory_bytes,
-        max_num_batched_tokens=options.max_num_batched_tokens,
-        max_num_seqs=options.max_num_seqs,
+        max_num_batched_tokens=limits.max_num_batched_tokens,
+        max_num_seqs=limits.max_num_seqs,
     )
     ledger = preset.adapt_ledger(ledger)
     horizon_s = options.horizon

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from sim.commands.server_flags import ServerFlags
+from sim.engine.limits import Limits
 from sim.measured.comparison import compare
 from sim.measured.options import server_options
 from sim.measured.prediction import prediction
@@ -100,7 +101,7 @@ def test_a_start_up_log_tells_what_the_record_does_not(tmp_path: Path) -> None:
     assert options["max_num_batched_tokens"] == 4096
     assert options["max_num_seqs"] == 32
     assert options.origins["max_num_seqs"] == "the command line"
-    assert options.assumptions() == []
+    assert options.assumptions(Limits()) == []
     setup = prediction(read_measured(RTX_PRO_6000), gpu="rtx-pro-6000", options=options)
     assert setup.limits.max_num_seqs == 32
     assert setup.limits.max_num_batched_tokens == 4096
@@ -120,7 +121,7 @@ def test_a_log_of_another_program_is_one_line(tmp_path: Path) -> None:
 
 def test_what_nobody_tells_is_said() -> None:
     bare = replace(read_measured(RTX_PRO_6000), meta={"model": "Qwen/Qwen3-32B"})
-    assert server_options(bare).assumptions() == [
+    assert server_options(bare).assumptions(Limits()) == [
         "max_num_seqs 256",
         "max_num_batched_tokens 2,048",
         "KV blocks by the memory ledger",

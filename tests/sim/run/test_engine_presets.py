@@ -1,5 +1,7 @@
 """Engine presets by name, with parameters changed by name."""
 
+from dataclasses import replace
+
 import pytest
 
 from sim.hardware import find_device
@@ -49,6 +51,25 @@ def test_what_is_not_known_is_one_line(spec: str, message: str) -> None:
 def test_limits_of_vllms_server_by_device(device: str, limits: tuple[int, int]) -> None:
     """vLLM 0.32 engine/arg_utils.py: from 160 GiB, from 70 GiB but on an A100, below."""
     assert server_limits(find_device(device)) == limits
+    assert find_engine("vllm-0.32").limits(find_device(device)) == limits
+
+
+def test_limits_that_are_given_win_and_default_stays_small() -> None:
+    """A batch isn't larger than its tokens: vLLM takes the smaller where nobody gave it."""
+    h100 = find_device("h100")
+    vllm = find_engine("vllm-0.32")
+    assert vllm.limits(h100, seqs=64) == (64, 8192)
+    assert vllm.limits(h100, tokens=512) == (512, 512)
+    assert find_engine("default").limits(h100) == (256, 2048)
+    assert find_engine("vllm-0.32:device_limits=false").limits(h100) == (256, 2048)
+
+
+def test_the_default_follows_the_newest() -> None:
+    """Its steps, planned one after another and without prefix caching."""
+    newest, default = find_engine("vllm"), find_engine("default")
+    assert default.rules == replace(newest.rules, async_scheduling=False)
+    assert default.kernels == newest.kernels
+    assert (default.prefix_caching, default.null_blocks) == (False, 0)
 
 
 def test_vllm_without_a_version_is_the_newest() -> None:

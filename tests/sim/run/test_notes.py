@@ -39,3 +39,17 @@ TRACE = first(read_trace("azure-2023-conv"), 2)
 def test_what_changes_nothing(options: dict[str, object], note: str | None) -> None:
     setup = prepare(TRACE, **{"model": "llama-2-7b", "gpu": "h200", **options})  # type: ignore[arg-type]
     assert list(notes(setup)) == ([note] if note else [])
+
+
+@pytest.mark.parametrize(
+    ("options", "here"),
+    [({}, "as here"), ({"max_num_seqs": 64}, "here 64 and 8,192")],
+    ids=str,
+)
+def test_a_servers_own_limits_are_said(options: dict[str, int], here: str) -> None:
+    setup = prepare(TRACE, model="llama-2-7b", gpu="h200", engine="vllm-0.32", **options)  # type: ignore[arg-type]
+    assert list(notes(setup)) == [
+        "--engine vllm-0.32: its server takes 1,024 requests at once and 8,192 tokens a step on "
+        f"h200; {here}"
+    ]
+    assert setup.limits.max_num_batched_tokens == 8192
