@@ -42,7 +42,8 @@ def case(suite: str, seed: int) -> Case:
         requests = tuple(replace(request, arrival=0) for request in requests)
     asked = sum(sorted([-(-(r.prompt + r.output) // size) for r in requests] * samples)[-seqs:])
     windows: tuple[int | None, ...] = (None,)
-    layers, states = (1,), 0
+    layers: tuple[int, ...] = (1,)
+    states = 0
     if suite in HYBRID:
         windows, layers = (_window(random, size), None), HYBRID[suite]
     if suite == "states":
