@@ -32,7 +32,7 @@ PYTHON = HERE.parents[1] / ".venv/conformance/bin/python"
 MODEL = HERE / "model.json"
 POLICY = f"paging:block_size={BLOCK}+prefix"
 LIMITS = {
-    "max_model_len": 1024,
+    "max_model_len": 640,
     "max_num_seqs": 16,
     "max_num_batched_tokens": 256,
     "block_size": BLOCK,
