@@ -11,6 +11,12 @@ PCIE_4 = 32 * 10**9  # bytes/s of 16 lanes, one direction (PCI-SIG, 16 GT/s)
 PCIE_5 = 64 * 10**9  # 32 GT/s
 
 
+REPORTED = "as PyTorch reports it in GiB to two decimals; drivers differ in the last ones"
+
+NOMINAL = "{} on the datasheet, less what drivers and ECC usually keep; give custom: for your own"
+AS_ITS_SIBLING = "taken for that of the device it is a variant of; give custom: for your own"
+
+
 @dataclass(frozen=True, slots=True)
 class Device:
     """One accelerator. Peak figures: what kernels reach is the cost model's concern."""
@@ -23,6 +29,12 @@ class Device:
     peer_bytes_per_s: int  # to other devices together, one direction
     source: str  # of the rates
     memory_source: str
+
+    @property
+    def memory_note(self) -> str:
+        """What is doubtful about `memory_bytes`; empty where it was reported or given."""
+        told = self.memory_source.startswith((REPORTED, "public", "--gpu"))
+        return "" if told else self.memory_source
 
 
 def _device(
@@ -39,11 +51,6 @@ def _device(
     rate, flops = gb_per_s * 10**9, int(tflop_per_s * 10**12)
     return Device(name, memory, rate, flops, host, peer, source, memory_source)
 
-
-REPORTED = "as PyTorch reports it in GiB to two decimals; drivers differ in the last ones"
-
-NOMINAL = "{} on the datasheet, less what drivers and ECC usually keep; give custom: for your own"
-AS_ITS_SIBLING = "taken for that of the device it is a variant of; give custom: for your own"
 
 DEVICES: dict[str, Device] = {
     device.name: device
@@ -123,8 +130,8 @@ DEVICES: dict[str, Device] = {
             NOMINAL.format("186 GB"),
         ),
         _device(
-            "t4", "14.74", 320, 65, PCIE_3, PCIE_3,
-            "NVIDIA T4 datasheet", NOMINAL.format("16 GB; 15,360 MiB in nvidia-smi"),
+            "t4", "14.56", 320, 65, PCIE_3, PCIE_3,
+            "NVIDIA T4 datasheet", "public PyTorch logs: 14.56 and 14.58 GiB",
         ),
         _device(
             "v100-16gb", "15.77", 900, 125, PCIE_3, 150 * 10**9,

@@ -13,7 +13,6 @@ from sim.commands.size_page import write_page
 from sim.commands.size_text import ledger_text, longest_why, position_note, sizing_text
 from sim.engine.limits import Limits
 from sim.hardware import DEVICES, find_device
-from sim.memory.activations import CONTEXT_BYTES
 from sim.memory.capacity import (
     Curve,
     binding,
@@ -31,6 +30,7 @@ from sim.model.presets import find_model, model_names
 from sim.policy.paging import Paging
 from sim.policy.registry import parse_policy
 from sim.policy.spec import Policy
+from sim.run.engine_presets import find_engine
 from sim.run.seam import check_manager, told_by
 from sim.units import gib, parse_bytes
 from workloads.console import console
@@ -48,6 +48,7 @@ def size(
     policy: Annotated[tuple[str, ...], Several] = ("paging:block_size=16",),
     max_model_len: int | None = None,
     tp: int = 1,
+    engine: str = "default",
     gpu_memory_utilization: float = 0.9,
     kv_free_fraction: float | None = None,
     kv_cache_memory: str | None = None,
@@ -80,6 +81,9 @@ def size(
         Longest context the engine accepts; by default the longest --context.
     tp
         GPUs the model is divided over. All sizes are per GPU.
+    engine
+        What weights and KV can't have, as this engine and version measures it (kvtwin list
+        engines): sampling, CUDA graphs, buffers between GPUs, padding.
     gpu_memory_utilization
         Fraction of a GPU's total memory for weights, reserves and KV.
     kv_free_fraction
@@ -91,11 +95,11 @@ def size(
     weight_memory
         Memory that weights take on a GPU, with its unit, as your engine logs it.
     non_torch_memory
-        CUDA context, handles and workspaces, with its unit; by default 368 MiB.
+        CUDA context, handles and workspaces, with its unit; by default as --engine has it.
     cuda_graph_memory
-        Memory that captured graphs take of the budget, with its unit; by default none.
+        Memory that captured graphs take of the budget, with its unit; by default likewise.
     communication_memory
-        NCCL's and all-reduce buffers, with their unit; by default none.
+        NCCL's and all-reduce buffers, with their unit; by default likewise.
     kv_cache_dtype
         auto (the checkpoint's KV scheme, else the model's own type), or vLLM's names: fp8,
         fp8_e4m3, fp8_e5m2, fp8_ds_mla, int8_per_token_head, nvfp4, bfloat16, ...
@@ -120,12 +124,13 @@ def size(
         kv_cache_memory_bytes=_bytes("--kv-cache-memory", kv_cache_memory),
         activation_reserve_bytes=_bytes("--activation-reserve", activation_reserve),
         weight_memory_bytes=_bytes("--weight-memory", weight_memory),
-        context_bytes=_given("--non-torch-memory", non_torch_memory, CONTEXT_BYTES),
-        cuda_graph_bytes=_given("--cuda-graph-memory", cuda_graph_memory, 0),
-        communication_bytes=_given("--communication-memory", communication_memory, 0),
+        non_torch_bytes=_bytes("--non-torch-memory", non_torch_memory),
+        cuda_graph_bytes=_bytes("--cuda-graph-memory", cuda_graph_memory),
+        all_reduce_bytes=_bytes("--communication-memory", communication_memory),
         max_num_batched_tokens=max_num_batched_tokens,
         max_num_seqs=max_num_seqs,
         kv_dtype=kv_cache_dtype,
+        profiled=find_engine(engine).memory,
     )
     ledger = make(tp=tp)
     if not context:
@@ -152,14 +157,14 @@ def size(
         buys = list(would_buy(chosen, ledger, largest, larger))
     if output is not None:
         write_page(output, ledger, _curves(ledger, sizings, longest, context), binds, buys)
-    engine = _vllm(ledger, chosen, longest, max_num_batched_tokens)
+    blocks = _vllm(ledger, chosen, longest, max_num_batched_tokens)
     if json_output:
         found = sizing_json(ledger, sizings, refusals) | {
             "max_model_len": longest,
             "max_model_len_why": longest_why(ledger, max_model_len),
             "binds": binds,
             "would_buy": [{"change": change, "requests": number} for change, number in buys],
-            "vllm_0.32": engine,
+            "vllm_0.32": blocks,
         }
         print(json.dumps(found, indent=2, ensure_ascii=False, allow_nan=False))
         return
@@ -169,11 +174,11 @@ def size(
         print(f"\n{sizing_text(ledger, sizing)}")
     for spec, reason in refusals.items():
         print(f"\n{spec}\n  refused: {reason}")
-    if engine:
+    if blocks:
         print(
-            f"\nvLLM 0.32 cuts the same memory into {engine['blocks']:,} blocks for "
-            f"{engine['groups']} block tables:\n  {engine['tokens']:,} tokens, "
-            f"{engine['concurrency']:.2f}x at {longest:,} tokens, the chunk in flight included"
+            f"\nvLLM 0.32 cuts the same memory into {blocks['blocks']:,} blocks for "
+            f"{blocks['groups']} block tables:\n  {blocks['tokens']:,} tokens, "
+            f"{blocks['concurrency']:.2f}x at {longest:,} tokens, the chunk in flight included"
         )
     print(f"\n{binds}")
     for change, number in buys:
@@ -182,11 +187,6 @@ def size(
         print(f"page: {output}")
     if note := position_note(ledger, sizings):
         print(f"\n{note}")
-
-
-def _given(option: str, text: str | None, default: int) -> int:
-    found = _bytes(option, text)
-    return default if found is None else found
 
 
 def _curves(
@@ -352,7 +352,7 @@ def list_gpus(*, json_output: Json = False) -> None:
         [
             (
                 device.name,
-                gib(device.memory_bytes),
+                ("~" if device.memory_note else "") + gib(device.memory_bytes),
                 f"{device.bandwidth_bytes_per_s / 1e9:,.0f}",
                 f"{device.flops_per_s / 1e12:,.1f}",
                 device.source,

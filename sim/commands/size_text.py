@@ -37,7 +37,8 @@ def ledger_text(ledger: Ledger) -> str:
     """The lines of a ledger with their sum, and what a token takes."""
     model, device, kv, tp = ledger.model, ledger.device, ledger.kv, ledger.tp
     each = f", each of {tp} GPUs" if tp > 1 else ""
-    rows = [("device", device.memory_bytes, device.name + each)]
+    doubt = f"; {device.memory_note}" if device.memory_note else ""
+    rows = [("device", device.memory_bytes, device.name + each + doubt)]
     rows += [(f"− {line.name}", line.size_bytes, line.why) for line in ledger.lines[:-1]]
     rows.append(("= KV cache", ledger.kv_bytes, ledger.lines[-1].why))
     lines = [

@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 
 from sim.hardware import Device
-from sim.memory.activations import CONTEXT_BYTES, activation_bytes
+from sim.memory.activations import activation_bytes
+from sim.memory.padding import padding_bytes
+from sim.memory.profiled import FITTED, ProfiledMemory, captured_graphs, communication_bytes
 from sim.model.geometry import Model
 from sim.model.kv_formats import kv_format
 from sim.model.layers import KvFormat
@@ -60,14 +62,17 @@ def kv_budget(
     kv_cache_memory_bytes: int | None = None,
     activation_reserve_bytes: int | None = None,
     weight_memory_bytes: int | None = None,
-    context_bytes: int = CONTEXT_BYTES,
-    cuda_graph_bytes: int = 0,
-    communication_bytes: int = 0,
+    non_torch_bytes: int | None = None,
+    cuda_graph_bytes: int | None = None,
+    all_reduce_bytes: int | None = None,
     max_num_batched_tokens: int = 2048,
     max_num_seqs: int = 256,
     kv_dtype: str = "auto",
+    profiled: ProfiledMemory = FITTED,
 ) -> Ledger:
     """What is left for KV on each of `tp` equal GPUs, and what took the rest.
+
+    What isn't given in bytes is what an engine of those rules (`profiled`) would measure.
 
     Three ways to say how much KV there is, which are not the same number:
     `gpu_memory_utilization` is a fraction of the device's *total* memory for everything (vLLM);
@@ -85,25 +90,34 @@ def kv_budget(
         ("--kv-cache-memory", kv_cache_memory_bytes, 1),
         ("--activation-reserve", activation_reserve_bytes, 0),
         ("--weight-memory", weight_memory_bytes, 0),
-        ("--non-torch-memory", context_bytes, 0),
+        ("--non-torch-memory", non_torch_bytes, 0),
         ("--cuda-graph-memory", cuda_graph_bytes, 0),
-        ("--communication-memory", communication_bytes, 0),
+        ("--communication-memory", all_reduce_bytes, 0),
     ):
         if size is not None and size < least:
             raise InputError(f"{option} {size} B: expected at least {least}")
     _check_division(model, tp)
-    taken = _taken(model, tp, activation_reserve_bytes, max_num_batched_tokens, max_num_seqs)
+    steps = (max_num_batched_tokens, max_num_seqs)
+    taken = _taken(model, tp, activation_reserve_bytes, steps, profiled)
     if weight_memory_bytes is not None:
         taken[0] = Line("weights", weight_memory_bytes, "given by --weight-memory")
+    elif profiled.pads:
+        taken[1:1] = _some("padding", *padding_bytes(model, device, tp))
+    context = (profiled.context_bytes, profiled.context_why)
+    given = ("given by --non-torch-memory",)
     taken.append(
-        Line("CUDA context", context_bytes, "CUDA context and workspaces, CUDA graphs apart")
+        Line("CUDA context", *(context if non_torch_bytes is None else (non_torch_bytes, *given)))
     )
-    for name, size, option in (
-        ("CUDA graphs", cuda_graph_bytes, "--cuda-graph-memory"),
-        ("communication", communication_bytes, "--communication-memory"),
-    ):
-        if size:
-            taken.append(Line(name, size, f"given by {option}"))
+    if cuda_graph_bytes is not None:
+        taken += _some("CUDA graphs", cuda_graph_bytes, "given by --cuda-graph-memory")
+    else:
+        graphs = captured_graphs(max_num_seqs)
+        why = f"{graphs} graphs × {profiled.graph_bytes:,} B"
+        taken += _some("CUDA graphs", graphs * profiled.graph_bytes, why)
+    if all_reduce_bytes is not None:
+        taken += _some("communication", all_reduce_bytes, "given by --communication-memory")
+    elif profiled.communicates:
+        taken += _some("communication", *communication_bytes(device, tp))
     total = device.memory_bytes
     held = sum(line.size_bytes for line in taken)
     left = total - held
@@ -125,8 +139,17 @@ def kv_budget(
     )
 
 
+def _some(name: str, size_bytes: int, why: str) -> list[Line]:
+    """A line of that size, unless it is nothing."""
+    return [Line(name, size_bytes, why)] if size_bytes else []
+
+
 def _taken(
-    model: Model, tp: int, reserve_bytes: int | None, tokens: int, sequences: int
+    model: Model,
+    tp: int,
+    reserve_bytes: int | None,
+    steps: tuple[int, int],
+    profiled: ProfiledMemory,
 ) -> list[Line]:
     """Weights, rotary table and activation reserve."""
     per_gpu = f", on each of {tp} GPUs" if tp > 1 else ""
@@ -143,7 +166,7 @@ def _taken(
     if reserve_bytes is not None:
         lines.append(Line("activations", reserve_bytes, "given by --activation-reserve"))
     else:
-        lines.append(Line("activations", *activation_bytes(model, tokens, sequences, tp)))
+        lines.append(Line("activations", *activation_bytes(model, *steps, tp, profiled)))
     return lines
 
 

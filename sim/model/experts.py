@@ -9,7 +9,7 @@ from workloads.errors import InputError
 
 
 class Mlps(NamedTuple):
-    """Weights over all layers."""
+    """Weights over all layers, and the inner size of a routed expert."""
 
     dense: int = 0
     shared: int = 0
@@ -17,6 +17,7 @@ class Mlps(NamedTuple):
     experts: int = 0
     active: int = 0
     vectors: int = 0
+    inner: int = 0
 
 
 def count_mlps(fields: Fields, traits: Traits, kinds: list[Kinds]) -> Mlps:
@@ -65,6 +66,7 @@ def _experts(
         experts=moe_layers * count * one,
         active=moe_layers * chosen * one,
         vectors=vectors,
+        inner=width,
     )
 
 

@@ -68,6 +68,7 @@ def count_weights(fields: Fields, family: Family, notes: list[str]) -> Weights:
         shared=mlps.shared,
         other=_encoder(fields, traits),
         recurrent=recurrent,
+        expert_inner=mlps.inner,
         dtype_bytes=fields.dtype_bytes(),
         slack=slack,
     )

@@ -37,6 +37,7 @@ class Weights:
     shared: int = 0  # experts that every token passes
     recurrent: int = 0  # projections of layers that keep a state
     other: int = 0  # vision tower and projector: resident, idle for text
+    expert_inner: int = 0  # the inner size of a routed expert
     dtype_bytes: int = 2
     stored: tuple[Stored, ...] = ()  # classes that aren't in the model's own type
     unsure: tuple[str, ...] = ()  # classes whose storage isn't known: taken for the model's type

@@ -7,6 +7,9 @@ from sim.cost.kernels.rules import KernelRules
 from sim.engine.limits import Rules
 from sim.hardware import Device
 from sim.memory.ledger import Ledger, Line
+from sim.memory.profiled import FITTED, ProfiledMemory
+from sim.memory.profiled import VLLM_0_19 as PROFILED_0_19
+from sim.memory.profiled import VLLM_0_32 as PROFILED_0_32
 from sim.policy.paging import Paging
 from sim.policy.prefix import Prefix
 from sim.policy.spec import Policy
@@ -22,6 +25,7 @@ class Engine:
     description: str
     rules: Rules = field(default_factory=Rules)
     kernels: KernelRules = field(default_factory=KernelRules)
+    memory: ProfiledMemory = FITTED
     prefix_caching: bool = False
     """Full blocks are kept by content, and found by later and by resumed requests."""
     block_size: int = 16
@@ -69,6 +73,7 @@ VLLM_0_19 = Engine(
     "vllm-0.19",
     "vLLM 0.19, V1 engine",
     Rules(async_scheduling=True),
+    memory=PROFILED_0_19,
     prefix_caching=True,
     null_blocks=1,
 )
@@ -76,6 +81,7 @@ VLLM_0_32 = replace(
     VLLM_0_19,
     name="vllm-0.32",
     description="vLLM 0.32, the same steps (docs/conformance.md)",
+    memory=PROFILED_0_32,
     device_limits=True,
 )
 NEWEST = VLLM_0_32
@@ -87,6 +93,7 @@ DEFAULT = replace(
     prefix_caching=False,
     null_blocks=0,
     device_limits=False,
+    memory=FITTED,
 )
 ENGINES = {engine.name: engine for engine in (DEFAULT, VLLM_0_19, VLLM_0_32)}
 
@@ -119,6 +126,12 @@ SOURCES = {
     "block_size": OWN,
     "device_limits": "vLLM engine/arg_utils.py: get_batch_defaults",
     "null_blocks": "vLLM v1/core/block_pool.py: null_block",
+    "logit_bytes": "live while a sampler works on a logit (docs/sizing.md)",
+    "buffer_rows": "vLLM v1/sample/ops/topk_topp_triton.py, a row a multiprocessor",
+    "context_bytes": "default: fitted to two logs; else 1Cat-vLLM pull request 518",
+    "graph_bytes": "fitted to one log, LMCache issue 3430; taken of the budget since 0.21",
+    "communicates": "custom_all_reduce.py, and NCCL fitted to two logs (docs/sizing.md)",
+    "pads": "vocab_parallel_embedding.py and fused_moe/oracle/mxfp4.py",
 }
 
 
@@ -142,7 +155,7 @@ def _with(engine: Engine, key: str, text: str, spec: str) -> Engine:
     if key not in known:
         raise InputError(f"--engine {spec}: no parameter {key!r}; {suggestion(key, known)}")
     value = _value(text, known[key], f"--engine {spec}: {key}={text}")
-    for part in ("rules", "kernels"):
+    for part in ("rules", "kernels", "memory"):
         group = getattr(engine, part)
         if any(f.name == key for f in fields(group)):
             changed: Engine = replace(engine, **{part: replace(group, **{key: value})})
@@ -168,8 +181,9 @@ def _value(text: str, like: bool | int | float, where: str) -> bool | int | floa
 def parameters(engine: Engine) -> dict[str, bool | int | float]:
     """Every named parameter of an engine, flat."""
     found: dict[str, bool | int | float] = {}
-    for group in (engine.rules, engine.kernels):
-        found |= {f.name: getattr(group, f.name) for f in fields(group)}
+    for group in (engine.rules, engine.kernels, engine.memory):
+        values = {f.name: getattr(group, f.name) for f in fields(group)}
+        found |= {name: value for name, value in values.items() if not isinstance(value, str)}
     for name in ("prefix_caching", "block_size", "null_blocks", "device_limits"):
         found[name] = getattr(engine, name)
     return found

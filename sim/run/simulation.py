@@ -210,6 +210,7 @@ def prepared(trace: Trace | str | Path, options: RunOptions) -> Setup:
         kv_cache_memory_bytes=options.kv_cache_memory_bytes,
         max_num_batched_tokens=limits.max_num_batched_tokens,
         max_num_seqs=limits.max_num_seqs,
+        profiled=preset.memory,
     )
     ledger = preset.adapt_ledger(ledger)
     horizon_s = options.horizon

@@ -43,7 +43,7 @@ def test_fraction_of_total_and_fraction_of_free_are_two_inputs() -> None:
 
 def test_reserve_can_be_given() -> None:
     model, device = find_model("llama-3.1-8b"), find_device("rtx-4090")
-    ledger = kv_budget(model, device, activation_reserve_bytes=GIB, context_bytes=0)
+    ledger = kv_budget(model, device, activation_reserve_bytes=GIB, non_torch_bytes=0)
     assert lines(ledger)["activations"] == GIB
     assert ledger.kv_bytes == int(25_250_627_584 * 0.9) - 16_060_522_496 - 33_554_432 - GIB
 
