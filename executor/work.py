@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim.engine.scheduler import Scheduler
+from sim.engine.swap import Moved
 from sim.plan import Chunk, StepPlan
 
 
@@ -22,6 +23,8 @@ class Work(NamedTuple):
     released: tuple[int, ...]  # requests whose memory is given back before the step
     chunks: tuple[Chunk, ...]
     decodes: tuple[Decode, ...]
+    swapped_out: tuple[Moved, ...] = ()  # to the host, before the released ones are given back
+    swapped_in: tuple[Moved, ...] = ()  # from it, once all have their memory
 
     @property
     def decoding(self) -> tuple[list[int], NDArray[np.int64]]:
@@ -51,4 +54,8 @@ def work_of(plan: StepPlan, scheduler: Scheduler) -> Work:
         if seq.joined_tick >= 0
     )
     assert len(decodes) == plan.decodes
-    return Work((*plan.finished, *plan.preempted), plan.chunks, decodes)
+    released = (*plan.finished, *plan.preempted)
+    if not plan.swap_out_bytes and not plan.swap_in_bytes:
+        return Work(released, plan.chunks, decodes)
+    out, back = scheduler.swap.under_way
+    return Work(released, plan.chunks, decodes, tuple(out), tuple(back))

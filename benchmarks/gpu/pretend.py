@@ -35,6 +35,7 @@ from executor.cache.table import Table
 from executor.cache.tensors import storage_of
 from executor.device.graphs import Replay
 from executor.device.machine import Machine
+from executor.device.text import Text
 from executor.device.torch_device import TorchDevice
 from executor.driver import free_run
 from executor.kernels import configs
@@ -238,8 +239,9 @@ def host(policies: tuple[str, ...] = HOST_POLICIES) -> Iterator[dict[str, Any]]:
             )
             model: Any = Launcher(setup)
             limits, attention = setup.limits, bare.attention
+            text = Text(setup.model.vocab_size, torch.device("cpu"), 512)
             device = TorchDevice(
-                model, bare.table, attention, 512, time.thread_time_ns, None, lambda: None
+                model, bare.table, attention, text, time.thread_time_ns, lambda: None
             )
             for batch, context in BATCHES:
                 work = decode_work(batch, context)

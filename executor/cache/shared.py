@@ -38,10 +38,11 @@ class Shared(Paged):
             self._release(request)
         for request, length in work.decodes:
             self._hold(request, length)
+        returned = dict(work.swapped_in)
         for chunk in work.chunks:
             request, stop = chunk.request, chunk.start + chunk.tokens
             if request not in self.owned:
-                self._admit(request, chunk.start)
+                self._admit(request, returned.get(request, chunk.start))
             self._cache.publish(self._holds[request], stop // self.unit_slots)
             self._hold(request, stop)
             self._attach(request)

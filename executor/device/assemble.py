@@ -7,10 +7,12 @@ import torch
 
 from executor.attention.torch_path import TorchAttention
 from executor.cache.choice import table_for
+from executor.cache.host import HostPool
 from executor.cache.table import Table
 from executor.cache.tensors import DTYPES, CacheTensors, predicted_bytes, storage_of
 from executor.device.llama import Llama, random_weights, weight_shapes
 from executor.device.machine import Machine
+from executor.device.text import Text
 from executor.device.torch_device import StepAttention, TorchDevice
 from executor.kernels.pool import KVPool
 from sim.engine.scheduler import Scheduler
@@ -66,9 +68,15 @@ class Executor:
         dtype = DTYPES[setup.model.dtype_bytes]
         attention = attention_for(self._machine, table, self.cache.pools, dtype, self.cache.marks)
         requests, clock = max(len(setup.trace), setup.limits.max_num_seqs), self._machine.clock
-        prefix = setup.trace.prefix
+        swaps = setup.limits.pressure.preemption == "swap"
         device = TorchDevice(
-            self._llama, table, attention, requests, clock, prefix, self._machine.waits
+            self._llama,
+            table,
+            attention,
+            Text(setup.model.vocab_size, self._machine.device, requests, setup.trace),
+            clock,
+            self._machine.waits,
+            HostPool(self.cache.pools, self.cache.marks) if swaps else None,
         )
         if capture := self._machine.capture:
             limits = setup.limits

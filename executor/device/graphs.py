@@ -9,6 +9,7 @@ import torch
 from executor.attention.sender import Sender
 from executor.cache.table import Table
 from executor.device.llama import Attention, Llama
+from executor.device.text import Text
 from executor.work import Work
 
 Replay = Callable[[], object]
@@ -48,17 +49,16 @@ class DecodeGraphs:
         self,
         llama: Llama,
         attention: Replayable,
-        latest: torch.Tensor,
+        text: Text,
         capture: Capture,
         most: int,
         longest: int,
     ) -> None:
-        """latest: int64 [requests + 1], each request's newest token and a place for nobody's; most
-        sequences, and their longest context."""
+        """most sequences, and their longest context."""
         self._llama, self._attention = llama, attention
-        self._latest, self._capture = latest, capture
+        self._text, self._capture = text, capture
         self._sizes, self._longest = tuple(padded_sizes(most)), longest
-        self._sender = Sender(latest.device)
+        self._sender = Sender(text.chosen.device)
         self._graphs: dict[int, _Graph] = {}
         attention.reserve(self._sizes[-1], longest)
         self._sender.room("places", (2 * self._sizes[-1],), np.int64)
@@ -71,23 +71,23 @@ class DecodeGraphs:
         requests, lengths = work.decoding
         places = self._sender.room("places", (2, batch), np.int64)
         places.host[:, :n] = requests, lengths - 1
-        places.host[0, n:] = len(self._latest) - 1
+        places.host[0, n:] = self._text.nobody
         places.host[1, n:] = 0
         whose, positions = places.send()
         if batch not in self._graphs:
-            rows = torch.arange(batch, device=self._latest.device)
+            rows = torch.arange(batch, device=whose.device)
 
             def step() -> torch.Tensor:
-                ids = self._latest[whose]
+                ids = self._text.at(whose, positions)
                 logits = self._llama.forward(ids, positions, rows, self._attention)
-                self._latest[whose] = logits.argmax(-1)
+                self._text.choose(whose, positions, logits.argmax(-1))
                 return logits
 
-            before = self._latest.clone()
+            before = self._text.chosen.clone()
             step()  # what is compiled at first use can't be captured
-            self._latest.copy_(before)
+            self._text.chosen.copy_(before)
             self._graphs[batch] = _Graph(*self._capture(step))
-            self._latest.copy_(before)
+            self._text.chosen.copy_(before)
         return self._graphs[batch]
 
 

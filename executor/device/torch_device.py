@@ -6,12 +6,13 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import torch
 
+from executor.cache.host import HostPool
 from executor.cache.table import Table
 from executor.device.graphs import Capture, DecodeGraphs, Replayable
 from executor.device.llama import Attention, Llama
+from executor.device.text import Text
 from executor.work import Work
 from sim.plan import StepPlan
-from workloads.schema import Ints, PrefixBlocks
 
 AS_PER_NS = 10**9
 Clock = Callable[[], int]
@@ -39,33 +40,30 @@ class StepAttention(Attention, Protocol):
 
 
 class TorchDevice:
-    """A model, its cache, and the attention between them, on one device.
-
-    What a request's prompt says comes from position and from its number, or the name of the block
-    where the trace names them: equal prefixes are equal text. What it generates is the model's own
-    greedy choice.
-    """
+    """A model, its cache, and the attention between them, on one device."""
 
     def __init__(
         self,
         llama: Llama,
         table: Table,
         attention: StepAttention,
-        requests: int,
+        text: Text,
         clock: Clock,
-        prefix: PrefixBlocks | None = None,
         waits: Callable[[], object] | None = None,
+        host: HostPool | None = None,
     ) -> None:
-        """waits: blocks until the device has done all that it was told; None where calls do."""
+        """waits: blocks until the device has done all that it was told; None where calls do.
+
+        host: where KV of preempted requests goes if the scheduler swaps.
+        """
         self.table = table
         self._llama = llama
         self._clock = clock
-        self._prefix = prefix
         self._device = llama.embedding.device
         self._attention = attention
-        # One more: padding of a batch has a place, too.
-        self._latest = torch.zeros(requests + 1, dtype=torch.int64, device=self._device)
+        self._text = text
         self._waits = waits
+        self._host = host
         self._graphs: DecodeGraphs | None = None
         self.last: Step | None = None
 
@@ -75,14 +73,16 @@ class TorchDevice:
         attention launches the same for each of them."""
         attention = self._attention
         if isinstance(attention, Replayable) and attention.replayable:
-            given = self._llama, attention, self._latest, capture, most, longest
+            given = self._llama, attention, self._text, capture, most, longest
             self._graphs = DecodeGraphs(*given)
 
     def restart(self, table: Table) -> None:
         """Forget all requests: what was captured serves another run, over an equal table."""
         assert isinstance(self._attention, Replayable)
         self.table = self._attention.table = table
-        self._latest.zero_()
+        if self._host:
+            self._host.clear()
+        self._text.chosen.zero_()
 
     @property
     def replays(self) -> bool:
@@ -90,14 +90,21 @@ class TorchDevice:
         return self._graphs is not None
 
     def run(self, plan: StepPlan, work: Work) -> int:
-        return self.step(work).took_as
+        took = self.step(work).took_as
+        if self._host:
+            planned = plan.swap_out_bytes, plan.swap_in_bytes
+            assert self._host.moved_bytes == planned, (self._host.moved_bytes, planned)
+        return took
 
     @torch.inference_mode()
     def step(self, work: Work) -> Step:
         """All a step needs: following the plan, addresses, the model, sampling. Timed, and kept as
         `last`."""
         start = self._now()
-        self.table.follow(work)
+        if self._host:
+            self._host.follow(self.table, work)
+        else:
+            self.table.follow(work)
         if self._graphs and not work.chunks:
             graph = self._graphs.begin(work)
             begun = self._clock()
@@ -108,7 +115,7 @@ class TorchDevice:
             ids, positions, sampled, samplers = self._inputs(work)
             begun = self._clock()
             logits = self._llama.forward(ids, positions, sampled, self._attention)
-            self._latest[samplers] = logits.argmax(-1)
+            self._text.choose(samplers, positions[sampled], logits.argmax(-1))
         host = (self._clock() if self._waits else begun) - start
         self.last = Step(logits, (self._now() - start) * AS_PER_NS, host * AS_PER_NS)
         return self.last
@@ -142,32 +149,22 @@ class TorchDevice:
             self._waits()
         return self._clock()
 
-    def _seeds(self, request: int, span: Ints) -> Ints | int:
-        """What the tokens at these positions of a request's prompt are made from."""
-        prefix = self._prefix
-        if prefix is None or request >= len(prefix.offsets) - 1:
-            return request
-        names = prefix.ids[prefix.offsets[request] : prefix.offsets[request + 1]]
-        block = span // prefix.block_tokens
-        inside = block < len(names)
-        seeds = np.full(len(span), request, dtype=np.int64)
-        seeds[inside] = names[block[inside]]
-        return seeds
-
     def _inputs(self, work: Work) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
         """ids and positions [tokens]; rows sampled, and whose they are [samples]. All int64."""
-        vocab = self._llama.model.vocab_size
         tokens = work.tokens
         ids, positions = np.zeros((2, tokens), dtype=np.int64)
         sampled: list[int] = []
         samplers: list[int] = []
+        again: list[int] = []  # rows of tokens that were chosen, and are computed again
+        whose_again: list[int] = []
         row = 0
         for request, start, length, last in work.chunks:
             span = np.arange(start, start + length)
             positions[row : row + length] = span
-            ids[row : row + length] = (
-                self._seeds(request, span) * 7919 + span * 104_729 + 1
-            ) % vocab
+            own = max(0, self._text.prompt_end(request, start + length) - start)
+            ids[row : row + own] = self._text.prompt(request, span[:own])
+            again += range(row + own, row + length)
+            whose_again += [request] * (length - own)
             row += length
             if last:
                 sampled.append(row - 1)
@@ -175,8 +172,10 @@ class TorchDevice:
         decoding = [request for request, _ in work.decodes]
         positions[row:] = [length - 1 for _, length in work.decodes]
         device = self._device
-        given = torch.from_numpy(ids).to(device)
-        given[row:] = self._latest[torch.tensor(decoding, dtype=torch.int64, device=device)]
+        given, places = torch.from_numpy(ids).to(device), torch.from_numpy(positions).to(device)
+        chosen = torch.tensor([*again, *range(row, tokens)], dtype=torch.int64, device=device)
+        whose = torch.tensor([*whose_again, *decoding], dtype=torch.int64, device=device)
+        given[chosen] = self._text.at(whose, places[chosen])
         rows = torch.tensor([*sampled, *range(row, tokens)], dtype=torch.int64, device=device)
-        whose = torch.tensor([*samplers, *decoding], dtype=torch.int64, device=device)
-        return given, torch.from_numpy(positions).to(device), rows, whose
+        samples = torch.tensor([*samplers, *decoding], dtype=torch.int64, device=device)
+        return given, places, rows, samples

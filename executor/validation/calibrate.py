@@ -27,6 +27,7 @@ from executor.device.assemble import Executor
 from executor.device.llama import Llama
 from executor.device.machine import Machine, measure_hardware
 from executor.device.require import version_of
+from executor.device.text import Text
 from executor.device.torch_device import TorchDevice
 from executor.work import Decode, Work
 from sim.cost.steps.table import CostTable, DecodeLine, Line, ModelKey, PrefillLine, Section
@@ -80,7 +81,8 @@ class Calibration:
         limits = self._setups[0].limits
         longest, most = limits.max_num_batched_tokens, limits.max_num_seqs
         seats = Contiguous(max(longest, most), 1)
-        bare = TorchDevice(llama, seats, NoAttention(), seats.units, machine.clock)
+        text = Text(llama.model.vocab_size, machine.device, seats.units)
+        bare = TorchDevice(llama, seats, NoAttention(), text, machine.clock)
         self._tokens, self._batches = knots((*BATCHES, *CHUNKS), longest), knots(BATCHES, most)
         points: dict[Key, _Point] = {}
         for n in self._tokens:

@@ -316,7 +316,7 @@ class Scheduler:
         if missing:
             manager.extend(seq, missing)
             missing = manager.transfer_bytes(kept) - manager.transfer_bytes(found)
-        self.swap.load(seq, missing)
+        self.swap.load(seq, found, missing)
 
     def _prefill(self, seq: Sequence, budget: int, chunks: list[Chunk]) -> int:
         """Take memory for the next chunk of a context, and say how long it is."""

@@ -13,6 +13,7 @@ from executor.cache.ring import Ring
 from executor.cache.table import Table
 from executor.cache.tensors import DTYPES, CacheTensors
 from executor.device.llama import Llama, random_weights
+from executor.device.text import Text
 from executor.device.torch_device import TorchDevice
 from executor.work import Decode, Work
 from sim.model.geometry import Model
@@ -66,7 +67,9 @@ def outputs(
             pool.v.fill_(float("nan"))
     attention = plain or TorchAttention(table, cache.pools, DTYPES[model.dtype_bytes])
     llama = Llama(model, random_weights(model, CPU))
-    device = TorchDevice(llama, table, attention, 3, time.perf_counter_ns)
+    device = TorchDevice(
+        llama, table, attention, Text(model.vocab_size, CPU, 3), time.perf_counter_ns
+    )
     return [device.step(work)[0] for work in script()]
 
 

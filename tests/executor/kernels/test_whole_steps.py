@@ -19,6 +19,7 @@ from executor.attention.triton_path import TritonAttention
 from executor.cache.choice import table_for
 from executor.device.assemble import Executor, host_device, random_llama
 from executor.device.machine import open_machine
+from executor.device.text import Text
 from executor.device.torch_device import TorchDevice
 from executor.driver import free_run
 from executor.work import Work
@@ -108,7 +109,7 @@ class Twins:
     def run(self, plan: StepPlan, work: Work) -> int:
         here, there = (device.step(work)[0] for device in self.devices)
         # A tie between two tokens must not send them apart.
-        self.devices[1]._latest.copy_(self.devices[0]._latest)
+        self.devices[1]._text.chosen.copy_(self.devices[0]._text.chosen)
         self.single_tokens += work.tokens == 1
         if here.numel():
             error = float((here - there).abs().max())
@@ -142,9 +143,8 @@ def twins(policy: str, requests: Trace, options: dict[str, Any], replay: bool = 
             if triton
             else TorchAttention(table, cache.pools, torch.float32, cache.marks)
         )
-        devices.append(
-            TorchDevice(llama, table, attention, len(requests), machine.clock, requests.prefix)
-        )
+        text = Text(MODEL.vocab_size, machine.device, len(requests), requests)
+        devices.append(TorchDevice(llama, table, attention, text, machine.clock))
     if replay:
         devices[1].capture_decodes(run_again, 4, MODEL.max_position_embeddings)
         assert devices[1].replays

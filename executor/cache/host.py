@@ -1,0 +1,78 @@
+"""KV of preempted requests in host memory: whole pages or slots in a row, as many bytes as planned.
+
+All that leaves moves before the step's requests take their memory, all that returns after it.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+
+from executor.cache.table import Run, Table
+from executor.kernels.pool import KVPool
+from executor.work import Work
+
+
+class _Kept(NamedTuple):
+    tokens: int
+    parts: list[torch.Tensor]  # one of each tensor that holds a token's KV
+
+
+class HostPool:
+    """What the host keeps for each request, and the bytes that moved in the last step."""
+
+    def __init__(self, pools: Sequence[KVPool], marks: Sequence[torch.Tensor] = ()) -> None:
+        """marks: landmarks of each layer's pages, which move with them."""
+        layers = [data for pool in pools for data in (pool.k, pool.v, pool.side)]
+        # fp8's scales are a head's, no token's.
+        self._data = [data for data in layers if data is not None and data.dim() > 2]
+        self._data += marks
+        self._pinned = self._data[0].device.type == "cuda"
+        self._kept: dict[int, _Kept] = {}
+        self.moved_bytes = (0, 0)  # out and in
+
+    def clear(self) -> None:
+        """Forget all requests."""
+        self._kept.clear()
+
+    def follow(self, table: Table, work: Work) -> None:
+        """Let the table follow the step's plan, and move what the plan swaps around that."""
+        out = sum(self._store(table, request, tokens) for request, tokens in work.swapped_out)
+        table.follow(work)
+        back = sum(self._load(table, request, found) for request, found in work.swapped_in)
+        for chunk in work.chunks:  # found whole where it ran, so that nothing had to move
+            self._kept.pop(chunk.request, None)
+        self.moved_bytes = out, back
+
+    def _store(self, table: Table, request: int, tokens: int) -> int:
+        where = table.kept(request, tokens)
+        parts = [self._host(part) for part in self._parts(where)]
+        self._kept[request] = _Kept(tokens, parts)
+        return sum(part.nbytes for part in parts)
+
+    def _load(self, table: Table, request: int, found: int) -> int:
+        """Bring a request's KV back, without the `found` tokens that admission had already."""
+        tokens, parts = self._kept.pop(request)
+        if found >= tokens:
+            return 0
+        where = table.kept(request, tokens)
+        if isinstance(where, Run):
+            assert not found, "contiguous memory shares no prefixes"
+            for data, part in zip(self._data, parts, strict=True):
+                data[0, :, where.start : where.stop] = part.to(data.device, non_blocking=True)
+            return sum(part.nbytes for part in parts)
+        skip = found // table.unit_slots
+        pages = torch.from_numpy(where[skip:]).to(self._data[0].device, torch.int64)
+        for data, part in zip(self._data, parts, strict=True):
+            data[pages] = part[skip:].to(data.device, non_blocking=True)
+        return sum(part[skip:].nbytes for part in parts)
+
+    def _parts(self, where: Run | object) -> list[torch.Tensor]:
+        if isinstance(where, Run):
+            return [data[0, :, where.start : where.stop] for data in self._data]
+        pages = torch.as_tensor(where, dtype=torch.int64, device=self._data[0].device)
+        return [data[pages] for data in self._data]
+
+    def _host(self, part: torch.Tensor) -> torch.Tensor:
+        host = torch.empty(part.shape, dtype=part.dtype, pin_memory=self._pinned)
+        return host.copy_(part, non_blocking=True)
