@@ -11,6 +11,7 @@ from cyclopts import Parameter
 
 from executor.device.require import require_torch
 from sim.commands.plugins import load_plugins
+from sim.engine.limits import Batching, Preemption, Victim
 from workloads.errors import InputError
 
 if TYPE_CHECKING:
@@ -110,6 +111,12 @@ def validate(
     max_num_seqs: int = 16,
     max_num_batched_tokens: int = 512,
     max_model_len: int | None = None,
+    engine: str = "default",
+    batching: Batching = "continuous",
+    preemption: Preemption = "recompute",
+    swap_space: str = "4GiB",
+    victim: Victim = "last",
+    samples: int = 1,
     threads: int = 1,
     plugin: Annotated[list[Path] | None, Parameter(negative="")] = None,
     json: Annotated[bool, Parameter(negative="")] = False,
@@ -148,6 +155,18 @@ def validate(
         Most tokens a step computes.
     max_model_len
         Longest context. Default: the model's own.
+    engine
+        How the engine schedules (`kvtwin list engines`); one that plans a step ahead is refused.
+    batching
+        "continuous", or "static", one whole batch after another.
+    preemption
+        Where growth lacks memory: "recompute" a request's KV later, or "swap" it to host memory.
+    swap_space
+        Host memory for swapped KV. A request that finds no room there is recomputed.
+    victim
+        Who gives way: the request admitted "last", or that of "longest" or "shortest" context.
+    samples
+        Outputs asked of each prompt, as so many requests that arrive together.
     threads
         CPU threads. One is timed by its own CPU time, more by the wall clock.
     plugin
@@ -192,6 +211,12 @@ def validate(
         max_num_batched_tokens=max_num_batched_tokens,
         max_model_len=max_model_len,
         cost_table=table,
+        engine=engine,
+        batching=batching,
+        preemption=preemption,
+        swap_space=swap_space,
+        victim=victim,
+        samples=samples,
     )
     llama = random_llama(setups[0].model, machine)
     command = shlex.join(["kvtwin", *sys.argv[1:]])
@@ -252,6 +277,7 @@ def _setups(
     max_num_batched_tokens: int,
     max_model_len: int | None,
     cost_table: "CostTable | None",
+    **scheduling: Any,
 ) -> "list[Setup]":
     """One setup a policy and storage; what can't hold a token or be executed fails here."""
     from executor.device.assemble import host_device, refusal
@@ -275,6 +301,7 @@ def _setups(
             kv_cache_memory=kv_cache_memory,
             kv_cache_dtype=kv_dtype,
             cost=cost_table,
+            **scheduling,
         )
         for label in policies or DEFAULT_POLICIES
         for kv_dtype in kv_dtypes

@@ -93,13 +93,15 @@ def captured(call: Callable[[], torch.Tensor]) -> tuple[Replay, torch.Tensor]:
 
 
 def measure_hardware(machine: Machine, dtype: torch.dtype) -> "Hardware":
-    """Copy bandwidth and matmul rate, each a median, by the machine's own clock."""
+    """Copy bandwidth, the link to the host and matmul rate, each a median, by the machine's own clock."""
     from sim.cost.steps.table import Hardware  # late: a clock must not need what reads files
 
     device, kind = machine.device, machine.kind
     source = torch.zeros(COPIED_BYTES[kind], dtype=torch.uint8, device=device)
     target = torch.zeros_like(source)
     copied = seconds(machine, lambda: target.copy_(source))
+    host = torch.zeros(COPIED_BYTES[kind] // 4, dtype=torch.uint8, pin_memory=kind == "cuda")
+    left = seconds(machine, lambda: host.copy_(source[: len(host)], non_blocking=True))
     size = MATMUL_SIZE[kind]
     a = torch.randn(size, size, device=device).to(dtype)
     multiplied = seconds(machine, lambda: torch.mm(a, a))
@@ -110,6 +112,7 @@ def measure_hardware(machine: Machine, dtype: torch.dtype) -> "Hardware":
         threads=machine.threads,
         memory_bytes=memory,
         copy_bytes_per_s=round(2 * source.nbytes / copied),
+        host_bytes_per_s=round(host.nbytes / left),
         matmul_flops_per_s=round(2 * size**3 / multiplied),
         clock=machine.clock_name,
     )

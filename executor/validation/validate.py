@@ -124,8 +124,9 @@ class CheckedDevice:
         self.host_as: list[int] = []
 
     def run(self, plan: StepPlan, work: Work) -> int:
-        took, host = self._device.step(work)[1:]
-        self.host_as.append(host)
+        took = self._device.run(plan, work)
+        assert self._device.last is not None
+        self.host_as.append(self._device.last.host_as)
         table = self._device.table
         table.check(self._manager)
         self.held_bytes.append(table.held_bytes(self._manager.pool.token_bytes))
@@ -155,12 +156,12 @@ def validate(setup: Setup, machine: Machine, llama: Llama, repeats: int) -> Vali
         known = costed(setup, costs.table())
         replay = in_lockstep(setup, executor.fresh(), steps, costs)
         replays.append(replay)
-        prices = costed(setup, costs.table()).cost()
+        prices = costed(setup, costs.table())
         pairs.append(
             Pair(
                 predict(known)[0],
                 finished(known, free, known.cost(), "measured"),
-                [prices.linear(step.plan)[0] for step in steps],
+                prices_of(prices, steps),
                 replay.times_as,
             )
         )
@@ -185,8 +186,17 @@ def predict(setup: Setup) -> tuple[Run, list[Logged]]:
     """The simulated run and its plan log."""
     effects, _, recorder = start(setup)
     cost, log = setup.cost(), list[Logged]()
-    run_simulated(logged(effects, log), cost)
+    run_simulated(logged(effects, log), cost, host_bytes_per_s=setup.device.host_bytes_per_s)
     return finished(setup, recorder, cost, "simulated"), log
+
+
+def prices_of(setup: Setup, steps: Sequence[Logged]) -> list[int]:
+    """What the setup's costs say that each step takes, what it swaps included. Attoseconds."""
+    cost, byte_as = setup.cost(), AS_PER_S // setup.device.host_bytes_per_s
+    moved = [step.plan.swap_out_bytes + step.plan.swap_in_bytes for step in steps]
+    return [
+        cost.linear(step.plan)[0] + size * byte_as for step, size in zip(steps, moved, strict=True)
+    ]
 
 
 class Replay(NamedTuple):

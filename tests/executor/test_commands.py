@@ -96,6 +96,33 @@ def test_rounds_measure_their_own_costs(folder: Path) -> None:
     assert run["cost"]["name"] == "calibrated"
 
 
+@pytest.mark.parametrize(
+    "scheduling",
+    [
+        "--preemption swap --samples 2 --kv-cache-memory 48KiB",
+        "--batching static --samples 2 --kv-cache-memory 1MiB",
+    ],
+)
+def test_other_scheduling_is_executed(folder: Path, scheduling: str) -> None:
+    """Plans, ids and bytes are checked step by step; 48 KiB hold 12 blocks, a request takes 9."""
+    command = (
+        "validate trace.csv --model config.json --policy paging:block_size=16 --cost cost.json "
+        f"--max-num-seqs 4 --max-num-batched-tokens 64 --repeats 1 {scheduling} -o scheduled"
+    )
+    done = kvtwin(command, folder)
+    assert done.returncode in (0, 1), done.stderr  # of times so short nothing is promised
+    rows = json.loads((folder / "scheduled/validation.json").read_text())["rows"]
+    exact = [row for row in rows if row["tolerance_percent"] == 0]
+    assert len(exact) == 3
+    assert all(row["passed"] and row["predicted"] == row["measured"] for row in exact)
+    runs = [json.loads(file.read_text()) for file in folder.glob("scheduled/*/run.json")]
+    assert len(runs) == 2
+    for run in runs:
+        metrics = {row["name"]: row["value"] for row in run["metrics"]}
+        assert metrics["finished"] == 24
+        assert (metrics["swapped_bytes"] > 0) == ("swap" in scheduling)
+
+
 def test_a_validation_can_be_done_again_in_its_place(folder: Path) -> None:
     command = (
         f"validate trace.csv --model config.json --policy paging:block_size=16 {SMALL} "

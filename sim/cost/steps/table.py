@@ -112,6 +112,7 @@ class Hardware(_Part):
     threads: Count
     memory_bytes: Count
     copy_bytes_per_s: Count  # read and written
+    host_bytes_per_s: Count | None = None  # to host memory, one direction
     matmul_flops_per_s: Count
     clock: str  # what times are: wall time, or CPU time of the computing thread
 
@@ -161,7 +162,7 @@ class CostTable(_Part):
             measured.memory_bytes,
             measured.copy_bytes_per_s,
             measured.matmul_flops_per_s,
-            measured.copy_bytes_per_s,
+            measured.host_bytes_per_s or measured.copy_bytes_per_s,
             measured.copy_bytes_per_s,
             "measured by kvtwin calibrate",
             "as the system reports it",
