@@ -13,7 +13,9 @@ from collections.abc import Callable
 
 import torch
 
-from executor.kernels import allocate, torch_ops
+from executor.attention.torch_path import Span, decode
+from executor.cache.table import Run
+from executor.kernels import allocate
 
 COPY_BYTES = 256 << 20
 TARGETS = {"paged": 0.25, "contiguous": 0.35}
@@ -33,12 +35,16 @@ def decode_case(kind: str, dtype: torch.dtype) -> tuple[Callable[[], object], in
     pool.k.normal_()
     pool.v.normal_()
     q = torch.randn(batch, 8, 64, dtype=dtype)
-    lengths = torch.full((batch,), tokens, dtype=torch.int32)
-    table = torch.randperm(shape[0]).int().view(batch, -1) if kind == "paged" else None
-    start = None if kind == "paged" else torch.arange(batch) * tokens
+    spans: list[Span] = [Run(i * tokens, (i + 1) * tokens) for i in range(batch)]
+    room = None
+    if kind == "paged":
+        heads = torch.arange(2)[:, None]
+        tables = torch.randperm(shape[0]).view(batch, -1)
+        spans = [(heads + pages * 2).flatten() for pages in tables]
+        room = torch.empty(2, 2 * tokens // page, page * 64, dtype=dtype)
 
     def run() -> object:
-        return torch_ops.decode(q, pool, lengths, max_length=tokens, table=table, start=start)
+        return [decode(pool, span, tokens, one, room) for span, one in zip(spans, q, strict=True)]
 
     return run, pool.nbytes
 

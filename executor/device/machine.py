@@ -93,7 +93,7 @@ def captured(call: Callable[[], torch.Tensor]) -> tuple[Replay, torch.Tensor]:
 
 
 def measure_hardware(machine: Machine, dtype: torch.dtype) -> "Hardware":
-    """Copy bandwidth, the link to the host and matmul rate, each a median, by the machine's own clock."""
+    """Copy bandwidth, link to the host, matmul rate: each a median, by the machine's own clock."""
     from sim.cost.steps.table import Hardware  # late: a clock must not need what reads files
 
     device, kind = machine.device, machine.kind
