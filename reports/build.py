@@ -17,6 +17,7 @@ from reports.figures.time_split import PARTS
 from reports.language import LANGUAGES, Language, current, speaking, tr
 from reports.load import Run, load_runs, uniquely_labelled
 from reports.ranking import limitation
+from reports.replays import hidden_table, replays
 from reports.sweep import find_sweep, in_order
 from reports.validation import Validation, load_validation
 from reports.verdict import RULE, comparable, verdict
@@ -106,6 +107,7 @@ def render(
         many=len(runs) > SHOWN,
         pairs=pairs(runs),
         sweep=swept,
+        hidden=hidden_table(twice) if (twice := replays(runs)) else None,
         verdict=verdict(runs, validation),
         warnings=sections.shared(runs, caveats),
         limitation=limitation,

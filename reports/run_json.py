@@ -161,4 +161,5 @@ class RunInfo(Part):
     seed: int | None = None
     order: int | None = None  # position among the runs of one command
     warm_up: WarmUp | None = None
+    replay: Literal["answers", "stamps"] | None = None  # of a trace with sessions
     metrics: tuple[Metric, ...]

@@ -13,6 +13,7 @@ from reports.formats import counted, duration, gib, listed, rate_per_s
 from reports.language import tr
 from reports.load import Run
 from reports.ranking import CLOSE, cost_models, limitation, ranked, simplicity, tied, unlike
+from reports.replays import first_words, replays
 from reports.service import Service, service
 from reports.theme import USES, WASTE
 from reports.validation import Row, Validation
@@ -39,12 +40,14 @@ class Verdict(NamedTuple):
 
 
 def verdict(runs: Sequence[Run], validation: Validation | None = None) -> Verdict:
-    """The report's first words; `validation` holds the judged rows of predicted runs."""
+    """The report's first words; `validation` holds judged rows of predictions."""
     if all(len(run.requests["status"]) == 0 for run in runs):
         text = tr("The trace holds no requests, so there is nothing to compare.")
         return Verdict("failed", tr("nothing to serve"), text, (), None)
     if pairs := agreement.pairs(runs):
         return _agreement(agreement.judged(pairs, validation))
+    if both := replays(runs):
+        return Verdict(*first_words(both))
     if found := unlike(runs):
         return _unlike(runs, found)
     if swept := sweep.find_sweep(runs):
@@ -67,13 +70,13 @@ def verdict(runs: Sequence[Run], validation: Validation | None = None) -> Verdic
         *_unknown_limitations(runs),
         *_waste(judged, best),
     )
-    named = best.label if len(judged) > 1 else None
-    return Verdict(*_tone(best), headline, details, named)
+    return Verdict(*_tone(best), headline, details, best.label if len(judged) > 1 else None)
 
 
 def comparable(runs: Sequence[Run]) -> bool:
     """Whether the runs' numbers can be held against each other."""
-    return unlike(runs) is None and sweep.find_sweep(runs) is None and not agreement.pairs(runs)
+    alike = unlike(runs) is None and not replays(runs)
+    return alike and sweep.find_sweep(runs) is None and not agreement.pairs(runs)
 
 
 def _tone(run: Run) -> tuple[str, str]:

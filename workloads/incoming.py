@@ -27,7 +27,9 @@ LONGEST_NUMBER = 40
 _LONGEST_FIELD = 1 << 30
 
 _ESCAPED = re.compile(rb"\\.", re.DOTALL)
-_UNUSUAL_NUMBER = re.compile(rb"\d{%d}|[eE][+]?\d{3}" % (LONGEST_NUMBER + 1))
+_DIGITS_ALIKE = bytes.maketrans(b"123456789E", b"000000000e")
+_UNUSUAL_NUMBERS = (b"0" * (LONGEST_NUMBER + 1), b"e000", b"e+000")
+"""With digits alike: too long, or an exponent of three digits that may be beyond a double."""
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _OUTSIDE = bytes(code for code in range(256) if code not in b'[]{}"')
 _BRACKETS = bytes.maketrans(b"{}", b"[]")
@@ -82,7 +84,8 @@ def parse_json(content: bytes) -> Any:
     if _is_deep(content):
         raise ValueError(f"not JSON: nested too deep, expected at most {DEEPEST} levels")
     hooks: dict[str, Any] = {}
-    if _UNUSUAL_NUMBER.search(content):
+    alike = content.translate(_DIGITS_ALIKE)
+    if any(unusual in alike for unusual in _UNUSUAL_NUMBERS):
         hooks = {"parse_int": _whole, "parse_float": _finite}
     try:
         text = content.decode("utf-8-sig")

@@ -61,24 +61,26 @@ def simulate(
     from sim.run.batch import run_all
     from sim.run.checks import find_unserved, notes, summary
     from sim.run.folder import folder_name
+    from sim.run.load import each_replay
     from sim.run.seam import check_cost, check_manager
     from sim.run.simulation import prepared, with_policy
     from workloads.folders import replaced_folder
 
     load_plugins(plugin)
     labels = policy or list(DEFAULT_POLICIES)
-    folders = [folder_name(label) for label in labels]
-    setup = prepared(trace, replace(options, policy=labels[0]))
-    requests = setup.trace
-    setups = [with_policy(setup, label) for label in labels]
+    wholes = [prepared(trace, replace(one, policy=labels[0])) for one in each_replay(options)]
+    requests = wholes[0].trace
+    setups = [with_policy(whole, label) for label in labels for whole in wholes]
+    folders = [folder_name(each.name) for each in setups]
     for i, each in enumerate(setups):
-        if any(each.policy == earlier.policy for earlier in setups[:i]):
+        known = [(earlier.policy, earlier.replay) for earlier in setups[:i]]
+        if (each.policy, each.replay) in known:
             raise InputError(f"--policy {each.label}: given twice")
     for each in setups:
         # what can't hold a token, or answers what can't be true, fails before anything runs
         check_manager(each.policy, each.pool, each.label)
         check_cost(each.cost(), each.pool.token_bytes)
-    unserved = {each.label: find_unserved(each) for each in setups}
+    unserved = {each.name: find_unserved(each) for each in setups}
     if check and json:
         listed = {label: [row._asdict() for row in rows] for label, rows in unserved.items()}
         print(dumps(listed, indent=1, allow_nan=False, ensure_ascii=False))
@@ -88,8 +90,8 @@ def simulate(
             print(f"note: {note}")
     if check:
         for each in setups:
-            print(f"{each.label}: {summary(each, unserved[each.label])}")
-            for row in unserved[each.label]:
+            print(f"{each.name}: {summary(each, unserved[each.name])}")
+            for row in unserved[each.name]:
                 print(
                     f"  request {row.request}: prompt {row.prompt_tokens:,}, output "
                     f"{row.output_tokens:,} tokens, gets {row.served_tokens:,}"
@@ -98,8 +100,8 @@ def simulate(
     if not json:
         said: dict[str, list[str]] = {}
         for each in setups:
-            if unserved[each.label]:
-                said.setdefault(summary(each, unserved[each.label]), []).append(each.label)
+            if unserved[each.name]:
+                said.setdefault(summary(each, unserved[each.name]), []).append(each.name)
         for line, whose in said.items():
             print(
                 f"{'every policy' if len(whose) == len(setups) > 1 else ', '.join(whose)}: {line}"
@@ -132,7 +134,7 @@ def simulate(
     print_outcome(runs)
     if interval is not None:
         for each in setups:
-            _print_interval(each, metrics[each.label], interval)
+            _print_interval(each, metrics[each.name], interval)
     for reason, rows in requests.provenance.dropped.items():
         print(f"{rows:,} of {requests.provenance.rows_read:,} rows dropped: {reason}")
     print(f"runs in {output}" + (f", report: {output / REPORT}" if report else ""))
@@ -143,7 +145,7 @@ def _print_interval(setup: Setup, metrics: list[dict[str, Any]], level: int) -> 
     from sim.run.interval import interval
 
     found = interval(setup, {metric["name"]: metric["value"] for metric in metrics}, level)
-    print(f"{setup.label}: {level} % intervals")
+    print(f"{setup.name}: {level} % intervals")
     for metric in metrics:
         if metric["unit"] == "ms" and metric["name"] in found.bounds:
             low, high = found.bounds[metric["name"]]

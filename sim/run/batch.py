@@ -54,4 +54,4 @@ def _work(setup: Setup) -> float:
 def _run(setup: Setup, folder: Path, command: str) -> tuple[str, Metrics]:
     run = execute(setup)
     folder.mkdir()
-    return setup.label, write_run(run, folder, command)["metrics"]
+    return setup.name, write_run(run, folder, command)["metrics"]

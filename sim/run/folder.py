@@ -92,7 +92,7 @@ def describe_run(run: "Run", command: str) -> dict[str, Any]:
             **{name: _version(name) for name in run.versions},
         },
         "kind": run.kind,
-        "name": setup.label,
+        "name": setup.name,
         "command": command,
         "trace": {
             "name": trace.name,
@@ -129,6 +129,7 @@ def describe_run(run: "Run", command: str) -> dict[str, Any]:
         "horizon_s": setup.horizon_s,
         "closed_loop": None if setup.closed is None else asdict(setup.closed),
         "sessions": setup.trace.turns is not None,
+        "replay": setup.replay,
         "warm_up": _warm_up(run),
         "fast_forward": setup.fast_forward,
         "sample_interval_s": setup.interval_s,

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from workloads.transform import noted
 
 if TYPE_CHECKING:
     from sim.run.options import RunOptions
+
+Replay = Literal["answers", "stamps"]
 
 LONGEST_THINK_S = 1e9
 MOST_USERS = 10**7
@@ -57,6 +59,8 @@ def replayed(trace: Trace, options: "RunOptions") -> Trace:
     """The trace, as stamped where that is asked for. Raises InputError where it makes no sense."""
     if options.replay == "answers":
         return trace
+    if options.replay == "both":
+        raise InputError("--replay both: makes two runs, expected answers or stamps for one")
     if trace.turns is None:
         raise InputError(f"--replay stamps: {trace.name} has no sessions, it is replayed so anyway")
     return replace(trace, turns=None)
@@ -77,3 +81,19 @@ def redrawn(trace: Trace, arrivals: str, request_rate: float | None, seed: int) 
     drawn = parse_arrivals(arrivals)(len(trace), request_rate, np.random.default_rng(seed))
     note = f"arrivals drawn: {arrivals} at {request_rate:g} requests/s, seed {seed}"
     return replace(trace, arrival_s=drawn, provenance=noted(trace, note))
+
+
+def replay_of(trace: Trace, options: "RunOptions") -> Replay | None:
+    """How a trace with sessions is replayed; None without sessions, and for users of their own."""
+    if trace.turns is None or options.users is not None or options.concurrency is not None:
+        return None
+    return "stamps" if options.replay == "stamps" else "answers"
+
+
+def each_replay(options: "RunOptions") -> list["RunOptions"]:
+    """The options of each run that `--replay` asks for. Raises InputError for users beside both."""
+    if options.replay != "both":
+        return [options]
+    if options.users is not None or options.concurrency is not None:
+        raise InputError("--replay both: stamps have no users, expected no --users, --concurrency")
+    return [replace(options, replay="stamps"), replace(options, replay="answers")]

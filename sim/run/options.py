@@ -67,8 +67,9 @@ class RunOptions:
     think_time: str | None = None
     """How long users think before each request: 10s, or exponential:10s for drawn times."""
 
-    replay: Literal["answers", "stamps"] = "answers"
-    """Of a trace with sessions: turns wait for "answers", or come at the recorded "stamps"."""
+    replay: Literal["answers", "stamps", "both"] = "answers"
+    """Of a trace with sessions: turns wait for "answers", or come at the recorded "stamps"; "both":
+    a run each, and what the client's waiting hides of the latency."""
 
     snapshot_start: bool = False
     """Enter every session of a trace at a moment drawn from its recorded life (--seed), instead of

@@ -29,7 +29,7 @@ from sim.policy.spec import Policy
 from sim.run.costs import CostSpec, find_costs
 from sim.run.driver import run_simulated
 from sim.run.engine_presets import DEFAULT, Engine, find_engine
-from sim.run.load import closed_loop, redrawn, replayed
+from sim.run.load import Replay, closed_loop, redrawn, replay_of, replayed
 from sim.run.metrics import Metric, compute_metrics
 from sim.run.money import Money, money, money_metrics
 from sim.run.options import RunOptions
@@ -71,6 +71,7 @@ class Setup:
     request_rate: float | None = None  # if the trace's own was replaced
     interval_s: float = 1.0  # between samples of the timeline
     closed: ClosedLoop | None = None  # users in place of the trace's stamps
+    replay: Replay | None = None  # of a trace with sessions
     warm_up: WarmUp | None = None  # what the metrics leave out
     horizon_s: float | None = None
     fast_forward: bool = True
@@ -85,6 +86,11 @@ class Setup:
     def gpus(self) -> int:
         """Devices of the whole run."""
         return self.tp
+
+    @property
+    def name(self) -> str:
+        """What tells the run from others of its command."""
+        return f"{self.label}, as stamped" if self.replay == "stamps" else self.label
 
     @property
     def horizon_as(self) -> int | None:
@@ -183,7 +189,8 @@ def prepared(trace: Trace | str | Path, options: RunOptions) -> Setup:
     `trace` is a Trace, a path or the name of a shipped trace. Raises InputError where the input
     can't be used.
     """
-    requests = _requests(trace, options)
+    given = _given(trace, options)
+    requests = _requests(given, options)
     costs = find_costs(options)
     gpu = options.gpu
     if gpu is None:
@@ -234,6 +241,7 @@ def prepared(trace: Trace | str | Path, options: RunOptions) -> Setup:
         gpu_memory_utilization=options.gpu_memory_utilization,
         request_rate=options.request_rate,
         closed=closed_loop(options),
+        replay=replay_of(given, options),
         warm_up=parse_warm_up(options.warm_up),
         horizon_s=horizon_s,
         fast_forward=options.fast_forward,
@@ -247,16 +255,21 @@ def prepared(trace: Trace | str | Path, options: RunOptions) -> Setup:
     return replace(setup, interval_s=sample_interval(setup))
 
 
-def _requests(trace: Trace | str | Path, options: RunOptions) -> Trace:
-    """The trace's requests as the options have them."""
-    from workloads import read_trace, transform  # late: readers are many
+def _given(trace: Trace | str | Path, options: RunOptions) -> Trace:
+    """The trace, read if it isn't yet."""
+    from workloads import read_trace  # late: readers are many
 
-    if isinstance(trace, Trace):
-        if options.columns is not None:
-            raise InputError("--columns: the trace is read already, expected a file")
-        requests = trace
-    else:
-        requests = read_trace(trace, columns=options.columns)
+    if not isinstance(trace, Trace):
+        return read_trace(trace, columns=options.columns)
+    if options.columns is not None:
+        raise InputError("--columns: the trace is read already, expected a file")
+    return trace
+
+
+def _requests(requests: Trace, options: RunOptions) -> Trace:
+    """The trace's requests as the options have them."""
+    from workloads import transform
+
     if options.snapshot_start:
         requests = transform.snapshot(requests, options.seed)
     requests = replayed(requests, options)
