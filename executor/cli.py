@@ -106,6 +106,11 @@ def validate(
     repeats: int = 5,
     first: int | None = None,
     request_rate: float | None = None,
+    concurrency: int | None = None,
+    users: int | None = None,
+    think_time: str | None = None,
+    replay: Literal["answers", "stamps"] = "answers",
+    seed: int = 0,
     kv_cache_dtype: Annotated[list[str] | None, Parameter(negative="")] = None,
     kv_cache_memory: str = "128MiB",
     max_num_seqs: int = 16,
@@ -145,6 +150,16 @@ def validate(
         Take only so many requests of the trace.
     request_rate
         Rescale arrivals to so many requests a second.
+    concurrency
+        Keep so many requests in flight instead of asking at the trace's stamps.
+    users
+        So many users, each with one request or session at a time: ask, wait, think, ask again.
+    think_time
+        How long users think before each request: 10s, or exponential:10s for drawn times.
+    replay
+        Of a trace with sessions: turns wait for "answers", or come at the recorded "stamps".
+    seed
+        Of drawn think times.
     kv_cache_dtype
         How KV is stored: auto (the model's own type) or int8_fp16; may be repeated.
     kv_cache_memory
@@ -189,16 +204,10 @@ def validate(
     from sim.run.folder import folder_name, write_run
     from workloads import read_trace
     from workloads.folders import replaced_folder
-    from workloads.transform import first as first_requests
-    from workloads.transform import scale_rate
 
     load_plugins(plugin)
     machine = open_machine(device, threads)
     requests = read_trace(trace)
-    if first is not None:
-        requests = first_requests(requests, first)
-    if request_rate is not None:
-        requests = scale_rate(requests, request_rate)
     table = None if cost is None else read_table(cost)
     setups = _setups(
         requests,
@@ -217,6 +226,13 @@ def validate(
         swap_space=swap_space,
         victim=victim,
         samples=samples,
+        first=first,
+        request_rate=request_rate,
+        concurrency=concurrency,
+        users=users,
+        think_time=think_time,
+        replay=replay,
+        seed=seed,
     )
     llama = random_llama(setups[0].model, machine)
     command = shlex.join(["kvtwin", *sys.argv[1:]])
@@ -245,7 +261,8 @@ def validate(
         for outcome in done:
             if refused := outcome.predicted["refused"]:
                 label = outcome.predicted.setup.label
-                print(f"{label}: {refused:,} of {len(requests):,} requests never fitted")
+                rows = len(outcome.predicted.setup.trace)
+                print(f"{label}: {refused:,} of {rows:,} requests never fitted")
         print(f"runs in {output}, report: {output / REPORT}")
     if not content["passed"]:
         sys.exit(1)
@@ -279,7 +296,10 @@ def _setups(
     cost_table: "CostTable | None",
     **scheduling: Any,
 ) -> "list[Setup]":
-    """One setup a policy and storage; what can't hold a token or be executed fails here."""
+    """One setup a policy and storage; what can't hold a token or be executed fails here.
+
+    `scheduling` are options of `prepare` that say who asks when, and who is served how.
+    """
     from executor.device.assemble import host_device, refusal
     from sim.run.simulation import prepare
     from workloads.schema import Provenance, Trace

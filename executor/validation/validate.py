@@ -29,8 +29,7 @@ from sim.engine.record import Recorder
 from sim.plan import AS_PER_S, StepPlan
 from sim.policy.manager import Manager
 from sim.run.driver import run_simulated
-from sim.run.metrics import compute_metrics
-from sim.run.simulation import Run, Setup, start
+from sim.run.simulation import Run, Setup, metrics_of, start
 from workloads.errors import InputError
 
 SLICE_AS = AS_PER_S // 4
@@ -289,7 +288,7 @@ def finished(
 ) -> Run:
     """The run that was recorded."""
     log = recorder.log()
-    run = Run(setup, log, cost, compute_metrics(log, setup.pool.capacity_bytes), kind)
+    run = Run(setup, log, cost, metrics_of(setup, log), kind)
     return run if kind == "simulated" else replace(run, versions=MEASURED_WITH)
 
 

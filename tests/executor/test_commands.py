@@ -7,11 +7,13 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from benchmarks.gpu import program as gpu
 from benchmarks.gpu.results import ARCHIVE, read_archive
 from sim.cost.steps.table import read_table
+from workloads.columns import read_columns
 
 CONFIG = {
     "model_type": "llama",
@@ -240,3 +242,35 @@ def test_gpu_script_without_a_gpu(capsys: pytest.CaptureFixture[str]) -> None:
         pytest.skip("there is one")
     assert gpu.main([]) == 3
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_sessions_and_users_run_on_the_device(folder: Path) -> None:
+    """The torch path on this CPU: every turn is asked after its answer and its think time, on the
+    clock that the device's own steps move; users take whole sessions, one at a time."""
+    lines = [
+        {
+            "session_id": f"s{session}", "timestamp": 0, "delay": 0 if turn == 0 else 40,
+            "input_length": 20 + 30 * turn, "output_length": 6 + session,
+        }
+        for turn in range(3)
+        for session in range(4)
+    ]  # fmt: skip
+    (folder / "sessions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    base = f"validate sessions.jsonl --model config.json --policy paging:block_size=16 {SMALL} "
+    for load, name in (("", "free"), ("--users 1 --think-time 20ms", "users")):
+        done = kvtwin(f"{base} {load} --cost cost.json --repeats 1 -o {name}", folder)
+        assert done.returncode in (0, 1), done.stderr
+        runs = {
+            json.loads((file.parent / "run.json").read_text())["kind"]: read_columns(
+                file, {"arrival_s": "time", "finish_s": "time"}, "", {}
+            )[0]
+            for file in (folder / name).glob("*/requests.parquet")
+        }
+        assert set(runs) == {"simulated", "measured"}
+        for table in runs.values():
+            asked, answered = table["arrival_s"].reshape(3, 4), table["finish_s"].reshape(3, 4)
+            assert asked[1:] - answered[:-1] == pytest.approx(np.full((2, 4), 0.04), abs=1e-9)
+            if name == "users":
+                order = np.argsort(asked[0])
+                between = asked[0][order][1:] - answered[2][order][:-1]
+                assert between == pytest.approx(np.full(3, 0.02), abs=1e-9)

@@ -18,8 +18,9 @@ from sim.engine.scheduler import Scheduler
 from sim.plan import StepPlan
 from sim.policy.manager import Manager
 from sim.run.driver import run_simulated
-from sim.run.simulation import Setup, prepare
+from sim.run.simulation import Setup, prepare, start
 from workloads import read_trace
+from workloads.made import make_workload
 from workloads.schema import PrefixBlocks
 from workloads.transform import first
 
@@ -155,3 +156,71 @@ def test_slices_are_hard() -> None:
     log, recorder = simulated(setup, Roofline(setup.model, setup.device))
     assert any(entry.plan.preempted for entry in log)
     assert recorder.log().requests["cached_tokens"].sum() > 1000
+
+
+def conversations(**load: object) -> Setup:
+    """Chats of four turns on average, their prompts in common blocks, in a cache that evicts."""
+    return prepare(
+        make_workload("chat", 12, 2.0, seed=3),
+        model="llama-2-7b",
+        gpu="a100-40gb",
+        policy="paging:block_size=16+prefix",
+        max_num_seqs=4,
+        max_num_batched_tokens=512,
+        max_model_len=4096,
+        kv_cache_memory=2 * 2**30,
+        **load,
+    )
+
+
+@pytest.mark.parametrize(
+    "load",
+    [{}, {"users": 3, "think_time": "exponential:2s", "seed": 5}, {"replay": "stamps"}],
+    ids=["answers", "users", "stamps"],
+)
+def test_a_free_run_follows_the_same_sessions(load: dict[str, object]) -> None:
+    """Who waits for whom, and users who take sessions whole: asked at the same attosecond as the
+    simulator says, by the same plans; and in lockstep."""
+    setup = conversations(**load)
+    cost = Roofline(setup.model, setup.device)
+    foreseen = start(setup)
+    log: list[Logged] = []
+    run_simulated(logged(foreseen.effects, log), cost)
+    steps = list(expand(log))
+
+    executed = start(setup)
+    table = table_for(executed.scheduler.manager, setup.policy)
+    device = FollowedDevice(cost, table, executed.scheduler.manager)
+    own: list[Logged] = []
+    free_run(logged(executed.effects, own), executed.scheduler, device)
+    assert [mine._replace(plan=single(mine.plan)) for mine in own] == steps
+    expected, found = foreseen.recorder.log().requests, executed.recorder.log().requests
+    for name, column in expected.items():
+        assert column.tobytes() == found[name].tobytes(), name
+
+    replayed = start(setup)
+    lockstep(replayed.effects, replayed.scheduler, NullDevice(cost), expand(log))
+    again = replayed.recorder.log().requests
+    assert again["finish_s"].tobytes() == found["finish_s"].tobytes()
+    assert setup.trace.turns is not None or load == {"replay": "stamps"}
+
+
+def test_sessions_are_answered_before_they_go_on() -> None:
+    """On a device that is half as fast as predicted: think times are kept, as in the simulator."""
+    setup = conversations()
+    turns = setup.trace.turns
+    assert turns is not None
+    executed = start(setup)
+
+    class Slow(NullDevice):
+        def run(self, plan: StepPlan, work: Work) -> int:
+            return 2 * super().run(plan, work)
+
+    free_run(executed.effects, executed.scheduler, Slow(Roofline(setup.model, setup.device)))
+    requests = executed.recorder.log().requests
+    refused = np.isnan(requests["finish_s"])  # too long for the engine: answered at once
+    answered = np.where(refused, requests["arrival_s"], requests["finish_s"])
+    for row in range(len(setup.trace)):
+        for before in turns.after[turns.offsets[row] : turns.offsets[row + 1]].tolist():
+            pause = requests["arrival_s"][row] - answered[before]
+            assert pause == pytest.approx(turns.delay_s[row], abs=1e-9)
