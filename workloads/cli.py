@@ -68,10 +68,12 @@ def describe(
 
     from workloads.describe import DEFINITIONS
     from workloads.describe import describe as facts
-    from workloads.read import read_any
+    from workloads.read import read_counted
     from workloads.show import print_description, print_json
 
-    description = facts(read_any(trace, format=format, block_tokens=block_tokens, columns=columns))
+    description = facts(
+        *read_counted(trace, format=format, block_tokens=block_tokens, columns=columns)
+    )
     if as_json:
         print_json(asdict(description) | {"definitions": DEFINITIONS})
     else:

@@ -4,10 +4,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from workloads import prefix as prefix_blocks
 from workloads import turns as turn_lines
 from workloads.read import Lengths
-from workloads.schema import Ints, PrefixBlocks, Provenance, Trace, Turns, total
+from workloads.reuse import Reuse, reuse_of
+from workloads.schema import Ints, Provenance, Trace, Turns, total
 from workloads.transform import mean_rate
 
 DEFINITIONS = {
@@ -75,8 +75,11 @@ class Description:
     sessions: SessionStats | None = None
 
 
-def describe(trace: Trace | Lengths) -> Description:
-    """The facts of a trace, or of lengths alone, which have no span, rate and prefixes."""
+def describe(trace: Trace | Lengths, reuse: Reuse | None = None) -> Description:
+    """The facts of a trace, or of lengths alone, which have no span, rate and prefixes.
+
+    `reuse` is of a trace whose blocks were counted as it was read, and not kept.
+    """
     lengths = Description(
         name=trace.name,
         requests=len(trace),
@@ -90,13 +93,14 @@ def describe(trace: Trace | Lengths) -> Description:
     )
     if isinstance(trace, Lengths):
         return lengths
+    reuse = reuse or reuse_of(trace)
     return replace(
         lengths,
         span_s=float(trace.arrival_s[-1]),
         request_rate=mean_rate(trace),
         inter_arrival_cv=_inter_arrival_cv(trace),
-        prefix=None if trace.prefix is None else _prefix_stats(trace.prefix),
-        sessions=None if trace.turns is None else _session_stats(trace, trace.turns),
+        prefix=None if reuse is None else _prefix_stats(reuse),
+        sessions=None if trace.turns is None else _session_stats(trace.turns, reuse),
     )
 
 
@@ -113,23 +117,24 @@ def _token_stats(tokens: Ints) -> TokenStats:
     )
 
 
-def _prefix_stats(prefix: PrefixBlocks) -> PrefixStats:
+def _prefix_stats(reuse: Reuse) -> PrefixStats:
+    blocks = int(reuse.blocks.sum())
     return PrefixStats(
-        block_tokens=prefix.block_tokens,
-        blocks=len(prefix.ids),
-        unique_blocks=prefix_blocks.unique_blocks(prefix),
-        repeated=float(prefix_blocks.seen_before(prefix).sum() / len(prefix.ids)),
+        block_tokens=reuse.block_tokens,
+        blocks=blocks,
+        unique_blocks=reuse.unique_blocks,
+        repeated=float(reuse.seen.sum() / blocks),
     )
 
 
-def _session_stats(trace: Trace, turns: Turns) -> SessionStats:
+def _session_stats(turns: Turns, reuse: Reuse | None) -> SessionStats:
     requests = np.bincount(turns.session)
     waits = np.diff(turns.offsets) > 0
     pauses = turns.delay_s[waits]
     ranks = tuple(float(one) for one in np.percentile(pauses, (50, 90, 100))) if len(pauses) else ()
     p50, p90, longest = ranks or (None, None, None)
     line = turn_lines.lines(turns)
-    full, reused = (0, 0) if trace.prefix is None else _reused(trace, trace.prefix, line)
+    known = reuse is not None and reuse.reused is not None
     return SessionStats(
         sessions=len(requests),
         lines=int(line.max()) + 1,
@@ -138,21 +143,6 @@ def _session_stats(trace: Trace, turns: Turns) -> SessionStats:
         pause_p50_s=p50,
         pause_p90_s=p90,
         pause_max_s=longest,
-        full_blocks=full,
-        reused_blocks=reused,
+        full_blocks=int(reuse.full.sum()) if known else 0,  # type: ignore[union-attr]
+        reused_blocks=int(reuse.reused.sum()) if known else 0,  # type: ignore[union-attr]
     )
-
-
-def _reused(trace: Trace, prefix: PrefixBlocks, line: Ints) -> tuple[int, int]:
-    """Full blocks, and those of them that a cache of the line's own would hold."""
-    full = reused = 0
-    seen: dict[int, set[int]] = {}
-    for row in range(len(trace)):
-        blocks = int(trace.prompt_tokens[row]) // prefix.block_tokens
-        start = int(prefix.offsets[row])
-        ids = prefix.ids[start : start + blocks].tolist()
-        known = seen.setdefault(int(line[row]), set())
-        full += blocks
-        reused += next((at for at, one in enumerate(ids) if one not in known), blocks)
-        known.update(ids)
-    return full, reused

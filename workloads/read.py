@@ -1,8 +1,10 @@
 """Any trace, by path or by the name of a shipped one, as requests."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -10,10 +12,17 @@ from workloads import prefix as prefix_blocks
 from workloads.catalog import SHIPPED, shipped
 from workloads.errors import InputError
 from workloads.outgoing import encodable
-from workloads.readers import chains, detect, documents, fault, table
+from workloads.readers import chains, detect, documents, fault, records, table
 from workloads.readers.format import Selection
-from workloads.readers.source import explained, open_source
+from workloads.readers.source import Source, explained, open_source
+from workloads.reuse import Reuse, reuse_of
 from workloads.schema import Ints, Provenance, Trace, freeze
+
+if TYPE_CHECKING:
+    from workloads.readers.conversations import Found
+
+SESSIONS = ("conversations", "sessions")
+"""Formats that are no tables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +41,19 @@ class Lengths:
         return len(self.prompt_tokens)
 
 
+class _Place(NamedTuple):
+    """Where a trace is, what messages call it, and its own name."""
+
+    path: Path
+    label: str
+    name: str
+
+
 @dataclass(frozen=True, slots=True)
 class _Rows:
     """What a file held: its columns, which rows are kept (in file order), and what was dropped."""
 
-    name: str
-    label: str
+    place: _Place
     selection: Selection
     columns: table.Columns
     kept: Ints  # (m,) row numbers, m >= 1
@@ -72,7 +88,8 @@ def read_trace(
 
 def read_lengths(path_or_name: str | PathLike[str], *, format: str | None = None) -> Lengths:
     """Read only the lengths, of a trace or of a file that has no arrivals. Drops as read_trace."""
-    return _lengths(_read(path_or_name, format, None))
+    place = _place(path_or_name)
+    return _lengths(_read(place, open_source(place.path, place.label), format, None))
 
 
 def read_any(
@@ -83,9 +100,74 @@ def read_any(
     columns: str | None = None,
 ) -> Trace | Lengths:
     """Read as read_trace does, or only lengths where the file has no arrivals."""
-    if columns is None and (sessions := _sessions(path_or_name, format)) is not None:
-        return sessions
-    rows = _read(path_or_name, format, block_tokens, columns)
+    place = _place(path_or_name)
+    source, find = _opened(place, format, columns)
+    if find is not None:
+        from workloads.readers.conversations import read_conversations  # late: it needs pydantic
+
+        return read_conversations(find(), place.name, place.label)
+    return _requests(place, source, format, block_tokens, columns)
+
+
+def read_counted(
+    path_or_name: str | PathLike[str],
+    *,
+    format: str | None = None,
+    block_tokens: int | None = None,
+    columns: str | None = None,
+) -> tuple[Trace | Lengths, Reuse | None]:
+    """As read_any, with the reuse of prefix blocks counted; conversations' own are not kept.
+
+    So a set of conversations takes the memory of its requests, not that of its blocks.
+    """
+    place = _place(path_or_name)
+    source, find = _opened(place, format, columns)
+    if find is None:
+        trace = _requests(place, source, format, block_tokens, columns)
+        return trace, None if isinstance(trace, Lengths) else reuse_of(trace)
+    from workloads.readers.conversations import count_conversations
+
+    whole, reuse = count_conversations(find, place.name, place.label)
+    return whole, reuse_of(whole) if reuse is None else reuse
+
+
+def _place(path_or_name: str | PathLike[str]) -> _Place:
+    given = fspath(path_or_name)
+    entry, label = shipped(given), encodable(given)
+    path = Path(given) if entry is None else entry.path
+    if not path.exists():
+        names = ", ".join(known.name for known in SHIPPED)
+        raise InputError(f"{label}: no such file, nor a shipped trace; those are: {names}")
+    name = encodable(path.name.split(".")[0]) if entry is None else entry.name
+    return _Place(path, label, name)
+
+
+def _opened(
+    place: _Place, format: str | None, columns: str | None
+) -> "tuple[Source | None, Callable[[], Found] | None]":
+    """What the place holds, opened once: a source, or a way to find its conversations."""
+    by_itself = columns is None and format in (None, *SESSIONS)
+    if by_itself and documents.holds_documents(place.path):
+        return None, lambda: documents.documents_in(place.path, place.label)
+    source = open_source(place.path, place.label)
+    if by_itself and records.CONVERSATION.issubset(source.columns):
+        return None, lambda: documents.documents_of(source)
+    return source, None
+
+
+def _requests(
+    place: _Place,
+    source: Source | None,
+    format: str | None,
+    block_tokens: int | None,
+    columns: str | None,
+) -> Trace | Lengths:
+    """Of chains and tables."""
+    assert source is not None, "only conversations come without"
+    chained = source.kind in ("jsonl", "documents") and records.is_chain(source.columns)
+    if chained and columns is None and format in (None, *SESSIONS):
+        return chains.read_chains(documents.documents_of(source), place.name, place.label)
+    rows = _read(place, source, format, block_tokens, columns)
     read, selection = rows.columns, rows.selection
     if selection.arrival is None or read.arrival is None:
         return _lengths(rows)
@@ -98,67 +180,34 @@ def read_any(
         arrival, order = arrival[by_arrival], rows.kept[by_arrival]
         notes = (f"sorted by arrival: {late} rows were out of order",)
     return Trace(
-        name=rows.name,
+        name=place.name,
         arrival_s=table.seconds_from_first(arrival, selection.arrival.unit),
         prompt_tokens=read.prompt[order],
         output_tokens=read.output[order],
-        provenance=Provenance(rows.label, len(read.prompt), rows.dropped, notes, rows.reader),
+        provenance=Provenance(place.label, len(read.prompt), rows.dropped, notes, rows.reader),
         prefix=None if read.prefix is None else prefix_blocks.pick(read.prefix, order),
     )
 
 
-def _sessions(path_or_name: str | PathLike[str], format: str | None) -> Trace | None:
-    """The trace, where the place holds conversations or chains of requests; else None."""
-    given = fspath(path_or_name)
-    path, label = _place(given), encodable(given)
-    if format not in (None, "conversations", "sessions") or not path.exists():
-        return None
-    name = encodable(path.name.split(".")[0]) if shipped(label) is None else label
-    if documents.holds_documents(path):
-        found = documents.documents_in(path, label)
-    else:
-        source = open_source(path, label)
-        if source.kind != "jsonl":
-            return None
-        if chains.is_chain(source.columns):
-            return chains.read_chains(documents.documents_of(source), name, label)
-        if not documents.KEYS.issubset(source.columns):
-            return None
-        found = documents.documents_of(source)
-    from workloads.readers.conversations import read_conversations  # late: it needs pydantic
-
-    return read_conversations(found, name, label)
-
-
-def _place(label: str) -> Path:
-    entry = shipped(label)
-    return Path(label) if entry is None else entry.path
-
-
 def _lengths(rows: _Rows) -> Lengths:
     return Lengths(
-        name=rows.name,
+        name=rows.place.name,
         prompt_tokens=rows.columns.prompt[rows.kept],
         output_tokens=rows.columns.output[rows.kept],
         provenance=Provenance(
-            rows.label, len(rows.columns.prompt), rows.dropped, reader=rows.reader
+            rows.place.label, len(rows.columns.prompt), rows.dropped, reader=rows.reader
         ),
     )
 
 
 def _read(
-    path_or_name: str | PathLike[str],
+    place: _Place,
+    source: Source,
     format: str | None,
     block_tokens: int | None,
     named: str | None = None,
 ) -> _Rows:
-    given = fspath(path_or_name)
-    entry, label = shipped(given), encodable(given)
-    path = Path(given) if entry is None else entry.path
-    if entry is None and not path.exists():
-        names = ", ".join(known.name for known in SHIPPED)
-        raise InputError(f"{label}: no such file, nor a shipped trace; those are: {names}")
-    source = open_source(path, label)
+    label = place.label
     chosen = detect.choose(source, format, named)
     selection = detect.select(source, chosen, block_tokens)
     try:
@@ -179,6 +228,5 @@ def _read(
     if len(kept) == 0:
         listed = ", ".join(f"{count} {reason}" for reason, count in dropped.items())
         raise InputError(f"{label}: no usable request among {len(no_prompt)} rows: {listed}")
-    name = encodable(path.name.split(".")[0]) if entry is None else entry.name
     reader = f"{chosen.name}: has {', '.join(chosen.required)}"
-    return _Rows(name, label, selection, columns, kept, dropped, reader)
+    return _Rows(place, selection, columns, kept, dropped, reader)

@@ -10,10 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workloads.errors import InputError
+from workloads.readers.records import CHAIN_ROWS, NESTED_CHAIN
 from workloads.schema import PrefixBlocks, Provenance, Trace, Turns
 
-NESTED = "sub_requests"
-ROWS = frozenset({"session_id", "input_length", "output_length", "delay"})
 MOONCAKE_BLOCK = 512
 _LARGEST = 2**53
 
@@ -28,11 +27,6 @@ class Call(NamedTuple):
     output: int
     pause_s: float  # after the answer before it
     ids: tuple[int, ...]
-
-
-def is_chain(columns: Iterable[str]) -> bool:
-    """Whether a file of such first fields holds chains."""
-    return NESTED in columns or ROWS.issubset(columns)
 
 
 def read_chains(found: Iterable[tuple[str, Any]], name: str, label: str) -> Trace:
@@ -57,19 +51,19 @@ def read_chains(found: Iterable[tuple[str, Any]], name: str, label: str) -> Trac
 
 
 def _calls(row: dict[str, Any], place: str, last: dict[Any, Call]) -> Iterator[Call]:
-    if NESTED not in row and "session_id" not in row:
+    if NESTED_CHAIN not in row and "session_id" not in row:
         start = _number(row, "arrival_time_ns", place) / 1e9
         yield _call(row, place, len(last), 0, start, 0.0, "input_toks", "output_toks")
         last[object()] = Call(0, 0, 0, 0, 0, 0, ())
         return
-    if NESTED in row:
-        inner = row[NESTED]
+    if NESTED_CHAIN in row:
+        inner = row[NESTED_CHAIN]
         if not isinstance(inner, list) or not all(isinstance(one, dict) for one in inner):
-            raise InputError(f"{place}: {NESTED} is no list of objects")
+            raise InputError(f"{place}: {NESTED_CHAIN} is no list of objects")
         session, start, pause = len(last), _number(row, "arrival_time_ns", place) / 1e9, 0.0
         last[object()] = Call(session, 0, 0, 0, 0, 0, ())
         for turn, one in enumerate(inner):
-            where = f"{place}: {NESTED}.{turn}"
+            where = f"{place}: {NESTED_CHAIN}.{turn}"
             yield _call(one, where, session, turn, start, pause, "input_toks", "output_toks")
             pause = _number(one, "tool_duration_ns", where, 0) / 1e9
             start += pause
@@ -133,7 +127,7 @@ def _trace(calls: list[Call], dropped: int, name: str, label: str) -> Trace:
             len(rows) + dropped,
             {"zero tokens": dropped} if dropped else {},
             (f"{len(latest)} sessions; later turns follow answers",),
-            f"sessions: has {NESTED}, or {', '.join(sorted(ROWS))}",
+            f"sessions: has {NESTED_CHAIN}, or {', '.join(sorted(CHAIN_ROWS))}",
         ),
         prefix=_blocks(rows, label),
         turns=Turns(

@@ -4,7 +4,7 @@ The format of kv-cache-tester (callanjfox) and of the AgentX sets that follow it
 something inside their conversation only (`hash_id_scope` "local") and name full blocks.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Annotated, Any, Literal
@@ -13,6 +13,7 @@ import numpy as np
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
 from workloads.errors import InputError
+from workloads.reuse import Counter, Reuse
 from workloads.schema import Ints, PrefixBlocks, Provenance, Trace, Turns
 
 Tokens = Annotated[int, Field(ge=0, le=2**53, strict=True)]
@@ -35,6 +36,7 @@ def _as_ids(value: Any) -> Ints:
 
 
 Ids = Annotated[Any, BeforeValidator(_as_ids)]
+_NO_IDS: Ints = np.empty(0, np.int64)
 
 
 class Request(BaseModel):
@@ -84,15 +86,42 @@ class _Columns:
     dropped: int = 0
 
 
-def read_conversations(found: Iterable[tuple[str, Any]], name: str, label: str) -> Trace:
+Found = Iterable[tuple[str, Any]]
+"""What a message should call a conversation, and its parsed JSON."""
+
+
+def read_conversations(found: Found, name: str, label: str) -> Trace:
     """The conversations as one trace whose rows follow each other's answers.
 
-    `found` pairs what a message should call a conversation with its parsed JSON. All begin at 0 s.
-    A request waits for the one before it in its line, and for the sub-agents that by the record
-    had ended in between; its delay is what the record leaves between the last of those answers and
-    itself. A sub-agent waits for its parent's latest request. Requests without output are dropped,
-    who waited for them waits for what they waited for. Raises InputError naming file and field.
+    All begin at 0 s. A request waits for the one before it in its line, and for the sub-agents
+    that by the record had ended in between; its delay is what the record leaves between the last of
+    those answers and itself. A sub-agent waits for its parent's latest request. Requests without
+    output are dropped, who waited for them waits for what they waited for. Raises InputError naming
+    file and field.
     """
+    return _read(found, name, label, None)[0]
+
+
+def count_conversations(
+    find: Callable[[], Found], name: str, label: str
+) -> tuple[Trace, Reuse | None]:
+    """The same trace without its blocks, which are counted instead, one conversation at a time.
+
+    Blocks that mean something everywhere (`hash_id_scope` "global") are kept in the trace.
+    """
+    try:
+        return _read(find(), name, label, Counter())
+    except _KnownEverywhere:
+        return read_conversations(find(), name, label), None
+
+
+class _KnownEverywhere(Exception):
+    """Ids of this conversation may come again in others."""
+
+
+def _read(
+    found: Found, name: str, label: str, counter: Counter | None
+) -> tuple[Trace, Reuse | None]:
     rows = _Columns()
     size, base = 0, 0
     for session, (place, content) in enumerate(found):
@@ -102,16 +131,26 @@ def read_conversations(found: Iterable[tuple[str, Any]], name: str, label: str) 
                 f"{place}: block_size is {talk.block_size}, expected {size} as in the others"
             )
         size = talk.block_size
-        before = base
+        before, first = base, len(rows.arrival)
         local = talk.hash_id_scope == "local"
         for request in _requests(talk):
             _check_ids(request, size, place)
             last = int(request.hash_ids.max(initial=-1))
             base = max(base, (before if local else 0) + last + 1)
-        _add(rows, talk, session, before if local else 0)
+        if counter is None:
+            _add(rows, talk, session, before if local else 0)
+        elif local:
+            _add(rows, talk, session, 0)
+            counter.block_tokens = size
+            _count(rows, first, counter)
+        else:
+            raise _KnownEverywhere
     if not rows.arrival:
         raise InputError(f"{label}: no usable request, expected conversations with output tokens")
-    return _trace(rows, size, base, name, label)
+    order = _order(rows, 0)
+    blocks = None if counter else _blocks(rows, order, size, base)
+    trace = _trace(rows, order, blocks, name, label)
+    return trace, counter.reuse(order) if counter else None
 
 
 def _checked(content: Any, place: str) -> Conversation:
@@ -203,13 +242,21 @@ def _put(
     return (len(rows.arrival) - 1,)
 
 
-def _trace(rows: _Columns, size: int, unused: int, name: str, label: str) -> Trace:
-    """Sorted by stamp; a partial last block gets an id that nobody else has."""
-    arrival = np.array(rows.arrival)
-    # a follower never stands before whom it waits for: those have smaller numbers
-    order = np.lexsort((np.arange(len(arrival)), _no_earlier(rows, arrival)))
-    place = np.empty_like(order)
-    place[order] = np.arange(len(order))
+def _count(rows: _Columns, first: int, counter: Counter) -> None:
+    """Count the blocks of the rows from `first` on, a conversation, and forget them."""
+    lines: list[int] = []
+    for row in range(first, len(rows.arrival)):
+        turn = rows.turn[row]
+        before = (one for one in rows.after[row] if turn and rows.turn[one] == turn - 1)
+        own = next(before, None)
+        lines.append(max(lines, default=-1) + 1 if own is None else lines[own - first])
+    ids = rows.ids[first:]
+    counter.add(rows.prompt[first:], ids, lines, _order(rows, first).tolist())
+    rows.ids[first:] = [_NO_IDS] * len(ids)
+
+
+def _blocks(rows: _Columns, order: Ints, size: int, unused: int) -> PrefixBlocks:
+    """A partial last block without an id gets one that nobody else has."""
     parts: list[Ints] = []
     offsets = [0]
     for row in order.tolist():
@@ -220,6 +267,16 @@ def _trace(rows: _Columns, size: int, unused: int, name: str, label: str) -> Tra
             parts.append(np.array([unused]))
             unused += 1
             offsets[-1] += 1
+    return PrefixBlocks(size, np.array(offsets), np.concatenate(parts))
+
+
+def _trace(
+    rows: _Columns, order: Ints, blocks: PrefixBlocks | None, name: str, label: str
+) -> Trace:
+    """The rows in that order."""
+    arrival = np.array(rows.arrival)
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
     after = [[int(place[one]) for one in rows.after[row]] for row in order.tolist()]
     stamps = arrival[order]
     dropped = {"zero tokens": rows.dropped} if rows.dropped else {}
@@ -236,7 +293,7 @@ def _trace(rows: _Columns, size: int, unused: int, name: str, label: str) -> Tra
             (f"{sessions} conversations; later turns follow answers",),
             "conversations: has requests, block_size",
         ),
-        prefix=PrefixBlocks(size, np.array(offsets), np.concatenate(parts)),
+        prefix=blocks,
         turns=Turns(
             session=np.array(rows.session, dtype=np.int64)[order],
             turn=np.array(rows.turn, dtype=np.int64)[order],
@@ -247,10 +304,13 @@ def _trace(rows: _Columns, size: int, unused: int, name: str, label: str) -> Tra
     )
 
 
-def _no_earlier(rows: _Columns, arrival: "np.ndarray[Any, np.dtype[np.float64]]") -> Any:
-    """Stamps raised to the latest of those they wait for, so that sorting keeps the order."""
-    raised = arrival.copy()
-    for row, waits in enumerate(rows.after):
+def _order(rows: _Columns, first: int) -> Ints:
+    """The rows from `first` on, numbered from 0, by their stamps.
+
+    Stamps are raised to the latest of those that a row waits for, so that it stands after them.
+    """
+    raised = rows.arrival[first:]
+    for row, waits in enumerate(rows.after[first:]):
         if waits:
-            raised[row] = max(raised[row], *(raised[one] for one in waits))
-    return raised
+            raised[row] = max(raised[row], *(raised[one - first] for one in waits))
+    return np.argsort(np.array(raised), kind="stable")

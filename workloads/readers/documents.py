@@ -11,9 +11,6 @@ from workloads.errors import InputError
 from workloads.incoming import parse_json
 from workloads.readers.source import Source
 
-KEYS = frozenset({"requests", "block_size"})
-"""What tells a conversation from a row of a table."""
-
 
 def holds_documents(path: Path) -> bool:
     """Whether it is a folder, or an archive of files."""
@@ -34,7 +31,14 @@ def documents_in(path: Path, label: str) -> Iterator[tuple[str, Any]]:
 
 
 def documents_of(source: Source) -> Iterator[tuple[str, Any]]:
-    """Each line of a JSON Lines file: what to call it, and its content."""
+    """Each line of a JSON Lines file, or part of a document: what to call it, and its content."""
+    if source.kind == "documents":
+        if not isinstance(source.content, list):
+            yield source.label, source.content
+            return
+        for number, part in enumerate(source.content, 1):
+            yield f"{source.label}: record {number}", part
+        return
     with source.text() as lines:
         for number, line in enumerate(lines, 1):
             if line.strip():

@@ -145,6 +145,7 @@ _ROWS = {
     "csv": _csv_rows,
     "jsonl": _jsonl_rows,
     "records": _record_rows,
+    "documents": _record_rows,
     "parquet": _parquet_rows,
 }
 

@@ -4,7 +4,7 @@ A nested field is named by its path, `usage.prompt_tokens`. Documents are unpack
 hold: a list, OTLP spans, a benchmark's requests, or a benchmark's columns.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from workloads.errors import InputError
@@ -12,6 +12,9 @@ from workloads.incoming import parse_json
 
 SPANS = "resourceSpans"  # OpenTelemetry's OTLP/JSON
 BENCH_COLUMNS = ("input_lens", "output_lens")  # vllm bench serve, sglang.bench_serving
+CONVERSATION = frozenset({"requests", "block_size"})  # kv-cache-tester's
+NESTED_CHAIN = "sub_requests"  # LLMServingSim's sessions
+CHAIN_ROWS = frozenset({"session_id", "input_length", "output_length", "delay"})  # Mooncake's
 _DEEPEST = 8
 
 
@@ -37,12 +40,30 @@ def parsed(text: str, label: str) -> Any:
 def is_document(row: Any) -> bool:
     """Whether one object holds all the requests: in a list of objects, or in a benchmark's columns.
 
-    A session does, too, and is known by `workloads.readers.documents` and `chains`.
+    A session holds its own, one of many a line.
     """
-    if not isinstance(row, dict) or "block_size" in row or "sub_requests" in row:
+    if not isinstance(row, dict) or is_session(row):
         return False
     lists = [value for value in row.values() if isinstance(value, list)]
     return set(BENCH_COLUMNS) <= set(row) or any(one and isinstance(one[0], dict) for one in lists)
+
+
+def is_session(fields: Iterable[str]) -> bool:
+    """Whether an object of such fields is a conversation, or part of a chain of requests."""
+    names = frozenset(fields)
+    return names >= CONVERSATION or is_chain(names)
+
+
+def is_chain(fields: Iterable[str]) -> bool:
+    """Whether an object of such fields is a session of one line of requests, or one of these."""
+    names = frozenset(fields)
+    return NESTED_CHAIN in names or names >= CHAIN_ROWS
+
+
+def holds_sessions(content: Any) -> bool:
+    """Whether a whole document is one session, or a list of them."""
+    first = content[0] if isinstance(content, list) and content else content
+    return isinstance(first, dict) and is_session(first)
 
 
 def unpacked(content: Any, label: str) -> Iterator[dict[str, Any]]:

@@ -6,14 +6,14 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from workloads.errors import InputError
 from workloads.readers import records
 
-Kind = Literal["csv", "jsonl", "records", "parquet"]
+Kind = Literal["csv", "jsonl", "records", "documents", "parquet"]
 
 _CODECS = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 _HEAD_BYTES = 4096
@@ -32,6 +32,8 @@ class Source:
     codec: str | None
     columns: tuple[str, ...]
     delimiter: str = ","
+    content: Any = field(default=None, repr=False, compare=False)
+    """Of a JSON document that is not one object a line: what it holds, read once."""
 
     def stream(self) -> Any:
         """A new pyarrow stream of the decompressed bytes."""
@@ -43,9 +45,7 @@ class Source:
 
     def records(self) -> Iterator[dict[str, Any]]:
         """The flat records of a JSON document that is not one object a line."""
-        with self.text() as text:
-            content = records.parsed(text.read(), self.label)
-        yield from records.unpacked(content, self.label)
+        yield from records.unpacked(self.content, self.label)
 
     def parquet(self) -> Any:
         """The file as a pyarrow ParquetFile."""
@@ -71,8 +71,15 @@ def open_source(path: Path, label: str) -> Source:
             return Source(path, label, kind, codec, tuple(n.strip() for n in names), delimiter)
         if kind == "jsonl" and (columns := _keys(first, label)) is not None:
             return Source(path, label, kind, codec, columns)
-        whole = Source(path, label, "records", codec, ())
-        return replace(whole, columns=tuple(next(whole.records(), {})))
+        with _text(path, codec) as text:
+            content = records.parsed(text.read(), label)
+        if records.holds_sessions(content):
+            first = content[0] if isinstance(content, list) else content
+            return Source(
+                path, label, "documents", codec, tuple(records.flat(first)), content=content
+            )
+        columns = tuple(next(records.unpacked(content, label), {}))
+        return Source(path, label, "records", codec, columns, content=content)
 
 
 @contextmanager

@@ -240,7 +240,7 @@ def _records(source: Source, selection: Selection) -> Any:
     """Nested fields and whole documents, through Python objects."""
     import pyarrow as pa
 
-    rows = source.records() if source.kind == "records" else _flat_lines(source)
+    rows = _flat_lines(source) if source.kind == "jsonl" else source.records()
     columns: dict[str, list[Any]] = {name: [] for name in selection.columns}
     for row in rows:
         for name, values in columns.items():
@@ -289,12 +289,19 @@ def _parquet(source: Source, selection: Selection) -> Any:
     return source.parquet().read(columns=selection.columns)
 
 
-_LOADERS = {"csv": _csv_typed, "jsonl": _jsonl, "records": _records, "parquet": _parquet}
+_LOADERS = {
+    "csv": _csv_typed,
+    "jsonl": _jsonl,
+    "records": _records,
+    "documents": _records,
+    "parquet": _parquet,
+}
 _LENIENT = {"csv": _csv_text, "jsonl": _records}
 _BATCHES = {
     "csv": _csv_batches,
     "jsonl": _no_batches,
     "records": _no_batches,
+    "documents": _no_batches,
     "parquet": _parquet_batches,
 }
 _PADS = ("", " ", "  ")  # a header's names may follow blanks, as in `a, b`
