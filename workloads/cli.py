@@ -60,7 +60,8 @@ def describe(
         Tokens in a prefix block, where the file departs from its format.
     columns
         What the columns of any other file hold: arrival=NAME:UNIT,prompt=NAME,output=NAME with
-        the unit iso, s, ms, us or ns; and hash_ids=NAME:TOKENS for prefix blocks.
+        the unit iso, s, ms, us or ns; hash_ids=NAME:TOKENS for prefix blocks; session=NAME and
+        elapsed=NAME:UNIT for rows that follow each other's answers.
     as_json
         Print JSON instead of tables.
     """

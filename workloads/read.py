@@ -12,8 +12,8 @@ from workloads import prefix as prefix_blocks
 from workloads.catalog import SHIPPED, shipped
 from workloads.errors import InputError
 from workloads.outgoing import encodable
-from workloads.readers import chains, detect, documents, fault, records, table
-from workloads.readers.format import Selection
+from workloads.readers import chains, detect, documents, fault, records, table, threads
+from workloads.readers.format import Selection, TraceFormat
 from workloads.readers.source import Source, explained, open_source
 from workloads.reuse import Reuse, reuse_of
 from workloads.schema import Ints, Provenance, Trace, freeze
@@ -54,6 +54,8 @@ class _Rows:
     """What a file held: its columns, which rows are kept (in file order), and what was dropped."""
 
     place: _Place
+    source: Source
+    chosen: TraceFormat
     selection: Selection
     columns: table.Columns
     kept: Ints  # (m,) row numbers, m >= 1
@@ -179,13 +181,20 @@ def _requests(
         by_arrival = np.argsort(arrival, kind="stable")
         arrival, order = arrival[by_arrival], rows.kept[by_arrival]
         notes = (f"sorted by arrival: {late} rows were out of order",)
+    arrival_s = table.seconds_from_first(arrival, selection.arrival.unit)
+    turns = None
+    thread = rows.chosen.thread
+    if thread is not None and thread.fits(source.columns):
+        turns, note = threads.turns_of(source, thread, order, arrival_s)
+        notes = (*notes, note)
     return Trace(
         name=place.name,
-        arrival_s=table.seconds_from_first(arrival, selection.arrival.unit),
+        arrival_s=arrival_s,
         prompt_tokens=read.prompt[order],
         output_tokens=read.output[order],
         provenance=Provenance(place.label, len(read.prompt), rows.dropped, notes, rows.reader),
         prefix=None if read.prefix is None else prefix_blocks.pick(read.prefix, order),
+        turns=turns,
     )
 
 
@@ -229,4 +238,4 @@ def _read(
         listed = ", ".join(f"{count} {reason}" for reason, count in dropped.items())
         raise InputError(f"{label}: no usable request among {len(no_prompt)} rows: {listed}")
     reader = f"{chosen.name}: has {', '.join(chosen.required)}"
-    return _Rows(place, selection, columns, kept, dropped, reader)
+    return _Rows(place, source, chosen, selection, columns, kept, dropped, reader)

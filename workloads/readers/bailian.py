@@ -1,6 +1,6 @@
 """Alibaba Bailian traces: the column names of Mooncake, but seconds and blocks of 16 tokens."""
 
-from workloads.readers.format import Arrival, TraceFormat
+from workloads.readers.format import Arrival, Thread, TraceFormat
 
 FORMAT = TraceFormat(
     name="bailian",
@@ -11,4 +11,5 @@ FORMAT = TraceFormat(
     output="output_length",
     hash_ids="hash_ids",
     block_tokens=16,
+    thread=Thread("chat_id", "parent_chat_id"),
 )

@@ -1,5 +1,6 @@
 """How a trace format is declared: which columns it has and what they mean."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,13 +18,35 @@ class Arrival:
 
 
 @dataclass(frozen=True, slots=True)
+class Elapsed:
+    """The column that says how long an answer took."""
+
+    column: str
+    unit: Unit = "s"
+
+
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """Columns that make sessions of rows: a session's name, or a chat's own and the one before."""
+
+    id: str
+    parent: str | None = None
+    elapsed: Elapsed | None = None
+
+    def fits(self, columns: Collection[str]) -> bool:
+        """Whether a file has them; how long answers took is not needed."""
+        return self.id in columns and (self.parent is None or self.parent in columns)
+
+
+@dataclass(frozen=True, slots=True)
 class TraceFormat:
     """A format, told from others by the columns a file has, never by the file's name.
 
     arrival is None where a format has lengths only. hash_ids names an optional column of prefix
     blocks; block_tokens is their size in tokens, or the name of the column that states it. marks
     are columns that are not read but must be present. failed_rows says that the format also
-    publishes failed requests, whose prompt may be empty: they are dropped and counted.
+    publishes failed requests, whose prompt may be empty: they are dropped and counted. thread names
+    optional columns that make sessions of rows.
     """
 
     name: str
@@ -34,6 +57,7 @@ class TraceFormat:
     block_tokens: int | str | None = None
     marks: tuple[str, ...] = ()
     failed_rows: bool = False
+    thread: Thread | None = None
 
     @property
     def required(self) -> tuple[str, ...]:

@@ -90,7 +90,7 @@ def good_rows(source: Source, selection: Selection) -> int:
 
     rows = 0
     try:
-        for batch in _BATCHES[source.kind](source, selection):
+        for batch in _BATCHES.get(source.kind, _no_batches)(source, selection):
             checked(batch, selection)
             rows += batch.num_rows
     except MemoryError:
@@ -240,7 +240,7 @@ def _records(source: Source, selection: Selection) -> Any:
     """Nested fields and whole documents, through Python objects."""
     import pyarrow as pa
 
-    rows = _flat_lines(source) if source.kind == "jsonl" else source.records()
+    rows = flat_lines(source) if source.kind == "jsonl" else source.records()
     columns: dict[str, list[Any]] = {name: [] for name in selection.columns}
     for row in rows:
         for name, values in columns.items():
@@ -256,7 +256,8 @@ def _records(source: Source, selection: Selection) -> Any:
         raise Rejected(str(error)) from None
 
 
-def _flat_lines(source: Source) -> Iterator[dict[str, Any]]:
+def flat_lines(source: Source) -> Iterator[dict[str, Any]]:
+    """Each line's object, flat. Raises Rejected."""
     with source.text() as lines:
         for line in lines:
             if line.strip():
@@ -297,13 +298,7 @@ _LOADERS = {
     "parquet": _parquet,
 }
 _LENIENT = {"csv": _csv_text, "jsonl": _records}
-_BATCHES = {
-    "csv": _csv_batches,
-    "jsonl": _no_batches,
-    "records": _no_batches,
-    "documents": _no_batches,
-    "parquet": _parquet_batches,
-}
+_BATCHES = {"csv": _csv_batches, "parquet": _parquet_batches}
 _PADS = ("", " ", "  ")  # a header's names may follow blanks, as in `a, b`
 
 
