@@ -46,7 +46,7 @@ COMMANDS = {
         "sim.commands.compare_policies:compare_policies",
         "What cache policies keep, read and give up, on the same requests.",
     ),
-    "traces": ("workloads.cli:app", "List, describe and generate request traces."),
+    "traces": ("reports.traces.cli:app", "List, describe and generate request traces."),
 }
 for name, (target, summary) in COMMANDS.items():
     app.command(target, name=name, help=summary)

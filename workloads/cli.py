@@ -1,4 +1,4 @@
-"""The `traces` command: what ships, what is in a trace, and drawing a new one."""
+"""The `traces` command: what ships, and making new ones. `describe` is in reports: it draws."""
 
 import math
 from json import dumps
@@ -35,50 +35,6 @@ def list_traces(*, as_json: AsJson = False) -> None:
         print_json([{field: getattr(entry, field) for field in fields} for entry in SHIPPED])
     else:
         print_catalog(SHIPPED)
-
-
-@app.command
-def describe(
-    trace: str,
-    /,
-    *,
-    format: str | None = None,
-    block_tokens: int | None = None,
-    columns: str | None = None,
-    as_json: AsJson = False,
-) -> None:
-    """Print a trace's rows, span, rate, lengths, and what was dropped on reading it.
-
-    Parameters
-    ----------
-    trace
-        A file (CSV, JSON or Parquet; plain, gzip or zstd), a folder or archive of conversations, or
-        the name of a shipped trace.
-    format
-        The file's format, where its columns shouldn't decide.
-    block_tokens
-        Tokens in a prefix block, where the file departs from its format.
-    columns
-        What the columns of any other file hold: arrival=NAME:UNIT,prompt=NAME,output=NAME with
-        the unit iso, s, ms, us or ns; hash_ids=NAME:TOKENS for prefix blocks; session=NAME and
-        elapsed=NAME:UNIT for rows that follow each other's answers.
-    as_json
-        Print JSON instead of tables.
-    """
-    from dataclasses import asdict
-
-    from workloads.describe import DEFINITIONS
-    from workloads.describe import describe as facts
-    from workloads.read import read_counted
-    from workloads.show import print_description, print_json
-
-    description = facts(
-        *read_counted(trace, format=format, block_tokens=block_tokens, columns=columns)
-    )
-    if as_json:
-        print_json(asdict(description) | {"definitions": DEFINITIONS})
-    else:
-        print_description(description)
 
 
 @app.command

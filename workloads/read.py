@@ -13,7 +13,7 @@ from workloads.catalog import SHIPPED, shipped
 from workloads.errors import InputError
 from workloads.outgoing import encodable
 from workloads.readers import chains, detect, documents, fault, records, table, threads
-from workloads.readers.format import Selection, TraceFormat
+from workloads.readers.format import Rejected, Selection, TraceFormat
 from workloads.readers.source import Source, explained, open_source
 from workloads.reuse import Reuse, reuse_of
 from workloads.schema import Ints, Provenance, Trace, freeze
@@ -222,7 +222,7 @@ def _read(
     try:
         with explained(label):
             columns = table.load(source, selection)
-    except table.Rejected as rejected:
+    except Rejected as rejected:
         raise fault.locate(source, selection, str(rejected)) from None
     if len(columns.prompt) == 0:
         raise InputError(f"{label}: has no rows, expected at least one request")

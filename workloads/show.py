@@ -33,26 +33,27 @@ def print_description(description: Description) -> None:
     out.print(f"Percentiles: {DEFINITIONS['percentiles']}.", style="dim", highlight=False)
 
 
-def _facts(description: Description) -> Table:
+def facts(description: Description) -> list[tuple[str, str]]:
+    """What is known of a trace beside its lengths, as names and texts."""
     provenance = description.provenance
-    facts = {
+    found = {
         "source": provenance.source,
         "read as": provenance.reader or "none",
         "rows read": f"{provenance.rows_read:,}",
         "requests": f"{description.requests:,}",
     }
-    facts |= {f"dropped: {reason}": f"{n:,}" for reason, n in provenance.dropped.items()}
-    facts |= {
+    found |= {f"dropped: {reason}": f"{n:,}" for reason, n in provenance.dropped.items()}
+    found |= {
         "span": _number(description.span_s, 2, " s"),
         "rate (requests / span)": _number(description.request_rate, 4, " requests/s"),
         "inter-arrival CV": _number(description.inter_arrival_cv, 3),
     }
     if (prefix := description.prefix) is not None:
         blocks = f"{prefix.blocks:,} of {prefix.block_tokens} tokens"
-        facts["prefix blocks"] = f"{blocks}, {prefix.unique_blocks:,} unique"
-        facts["seen before (unlimited cache)"] = f"{prefix.repeated:.2%} of blocks"
+        found["prefix blocks"] = f"{blocks}, {prefix.unique_blocks:,} unique"
+        found["seen before (unlimited cache)"] = f"{prefix.repeated:.2%} of blocks"
     if (sessions := description.sessions) is not None:
-        facts |= {
+        found |= {
             "sessions": f"{sessions.sessions:,} in {sessions.lines:,} lines of requests",
             "requests a session": f"{sessions.turns_mean:,.1f} on average, at most "
             f"{sessions.turns_max:,}",
@@ -63,14 +64,16 @@ def _facts(description: Description) -> Table:
         }
         if sessions.full_blocks:
             share = sessions.reused_blocks / sessions.full_blocks
-            facts["reused within a line"] = (
+            found["reused within a line"] = (
                 f"{sessions.reused_blocks:,} of {sessions.full_blocks:,} full blocks, {share:.2%}"
             )
+    return [*found.items(), *(("note", note) for note in provenance.notes)]
+
+
+def _facts(description: Description) -> Table:
     table = Table("fact", "value", title=Text(description.name), title_justify="left")
-    for name, value in facts.items():
+    for name, value in facts(description):
         table.add_row(name, Text(value))
-    for note in provenance.notes:
-        table.add_row("note", Text(note))
     return table
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from reports.traces.cli import app
 from workloads import InputError, read_trace
-from workloads.cli import app
 
 GENERATE = ("generate", "--requests", "2", "--request-rate", "1", "-o")
 

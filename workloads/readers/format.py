@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 Unit = Literal["stamp", "s", "ms", "us", "ns"]
 
@@ -89,3 +89,34 @@ class Selection:
             self.block_column,
         ]
         return [name for name in names if name is not None]
+
+
+class Rejected(Exception):
+    """Some row is not what the format says."""
+
+
+def require(condition: bool) -> None:
+    """Raise Rejected unless it holds."""
+    if not condition:
+        raise Rejected
+
+
+def types_of(selection: Selection) -> dict[str, Any]:
+    """Arrow's type of each column to load."""
+    import pyarrow as pa  # late: starting without it is faster
+
+    arrival_types = {
+        "stamp": pa.string(),
+        "s": pa.float64(),
+        "ms": pa.float64(),
+        "us": pa.float64(),
+        "ns": pa.int64(),
+    }
+    types = {selection.prompt: pa.int64(), selection.output: pa.int64()}
+    if selection.arrival is not None:
+        types[selection.arrival.column] = arrival_types[selection.arrival.unit]
+    if selection.hash_ids is not None:
+        types[selection.hash_ids] = pa.list_(pa.int64())
+    if selection.block_column is not None:
+        types[selection.block_column] = pa.int64()
+    return types

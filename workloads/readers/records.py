@@ -76,7 +76,7 @@ def unpacked(content: Any, label: str) -> Iterator[dict[str, Any]]:
     for number, row in enumerate(rows, 1):
         if not isinstance(row, dict):
             raise InputError(f"{label}: record {number} is {str(row)[:40]!r}, expected an object")
-        yield flat(row)
+        yield flat(row) if any(type(value) is dict for value in row.values()) else row
 
 
 def _rows(content: Any) -> Any:

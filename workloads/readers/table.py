@@ -10,22 +10,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads.incoming import parse_json
-from workloads.readers.format import TICKS_PER_SECOND, Selection, Unit
-from workloads.readers.records import flat
+from workloads.readers import json_table
+from workloads.readers.format import (
+    TICKS_PER_SECOND,
+    Rejected,
+    Selection,
+    Unit,
+    require,
+    types_of,
+)
 from workloads.readers.source import Source, first_line, is_shortage
 from workloads.readers.stamps import FIRST_YEAR, LAST_YEAR, PATTERN, has_offset
 from workloads.schema import Floats, Ints, PrefixBlocks
 
 _BATCH_BYTES = 1 << 20
-_JSON_BLOCK_BYTES = 16 << 20  # one line must fit: long prompts list thousands of blocks
-
-
 _EXACT = 2**53  # the whole numbers that a double holds
-
-
-class Rejected(Exception):
-    """Some row is not what the format says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +44,6 @@ def load(source: Source, selection: Selection) -> Columns:
     try:
         try:
             table = _LOADERS[source.kind](source, selection)
-            if source.kind == "jsonl" and _has_a_key_twice(source, selection, len(table)):
-                raise pa.ArrowInvalid("Arrow takes the last of two equal keys")
         except pa.ArrowInvalid:
             # Blanks beside numbers and counts such as 10.0 are read the longer way.
             if source.kind not in _LENIENT:
@@ -67,10 +64,10 @@ def checked(table: Any, selection: Selection) -> Columns:
 
     try:
         for column in table.columns:
-            _require(column.null_count == 0)
+            require(column.null_count == 0)
         prompt, output = (_tokens(table[name]) for name in (selection.prompt, selection.output))
-        _require(bool((prompt >= (0 if selection.failed_rows else 1)).all()))
-        _require(bool((output >= 0).all()))
+        require(bool((prompt >= (0 if selection.failed_rows else 1)).all()))
+        require(bool((output >= 0).all()))
         arrival = None
         if selection.arrival is not None:
             arrival = _arrival(table[selection.arrival.column], selection.arrival.unit)
@@ -109,7 +106,7 @@ def _csv_batches(source: Source, selection: Selection) -> Iterator[Any]:
             stream,
             read_options=csv.ReadOptions(block_size=_BATCH_BYTES),
             parse_options=_parsing(source, newlines=True),
-            convert_options=_converting(dict.fromkeys(_types(selection), pa.string())),
+            convert_options=_converting(dict.fromkeys(types_of(selection), pa.string())),
         )
         for batch in reader:
             yield _from_text(_selected(pa.Table.from_batches([batch]), selection), selection)
@@ -135,16 +132,11 @@ def seconds_from_first(arrival: Ints | Floats, unit: Unit) -> Floats:
     return np.asarray((arrival - arrival[0]) / TICKS_PER_SECOND[unit], dtype=np.float64)
 
 
-def _require(condition: bool) -> None:
-    if not condition:
-        raise Rejected
-
-
 def _csv(source: Source, selection: Selection, as_text: bool = False) -> Any:
     import pyarrow as pa
     from pyarrow import csv
 
-    types = _types(selection)
+    types = types_of(selection)
     if selection.hash_ids is not None:
         types[selection.hash_ids] = pa.string()
     if as_text:
@@ -203,13 +195,13 @@ def _from_text(table: Any, selection: Selection) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    for name, kind in _types(selection).items():
+    for name, kind in types_of(selection).items():
         column = pc.utf8_trim_whitespace(table[name])
         if pa.types.is_integer(kind):
             column = pc.replace_substring_regex(column, r"^(-?[0-9]+)\.0*$", r"\1")
-            _require(_all_match(column, r"^-?[0-9]+$"))
+            require(_all_match(column, r"^-?[0-9]+$"))
         elif pa.types.is_floating(kind):
-            _require(_all_match(column, r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"))
+            require(_all_match(column, r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"))
         if not pa.types.is_list(kind):
             table = table.set_column(table.column_names.index(name), name, column.cast(kind))
     return table
@@ -221,105 +213,20 @@ def _all_match(column: Any, pattern: str) -> bool:
     return pc.all(pc.match_substring_regex(column, pattern)).as_py() is not False
 
 
-def _has_a_key_twice(source: Source, selection: Selection, rows: int) -> bool:
-    """Whether a column may be there twice in a row: its name stands more often than rows."""
-    names = [f'"{name}"'.encode() for name in selection.columns if "." not in name]
-    found, last = dict.fromkeys(names, 0), b""
-    with source.stream() as stream:
-        while chunk := last + bytes(stream.read(_BATCH_BYTES)):
-            if chunk == last:
-                break
-            end = chunk.rfind(b"\n") + 1 or len(chunk)
-            for name in names:
-                found[name] += chunk.count(name, 0, end)
-            last = chunk[end:]
-        return any(found[name] + last.count(name) > rows for name in names)
-
-
-def _records(source: Source, selection: Selection) -> Any:
-    """Nested fields and whole documents, through Python objects."""
-    import pyarrow as pa
-
-    rows = flat_lines(source) if source.kind == "jsonl" else source.records()
-    columns: dict[str, list[Any]] = {name: [] for name in selection.columns}
-    for row in rows:
-        for name, values in columns.items():
-            value = row.get(name)
-            _require(not isinstance(value, bool))  # Arrow would take it for a number
-            values.append(value)
-    try:
-        if (arrival := selection.arrival) and arrival.unit in ("s", "ms", "us"):
-            given = columns[arrival.column]  # a whole number may be beyond 64 bits here
-            columns[arrival.column] = [float(v) if type(v) is int else v for v in given]
-        return pa.table({name: pa.array(values) for name, values in columns.items()})
-    except (TypeError, OverflowError) as error:
-        raise Rejected(str(error)) from None
-
-
-def flat_lines(source: Source) -> Iterator[dict[str, Any]]:
-    """Each line's object, flat. Raises Rejected."""
-    with source.text() as lines:
-        for line in lines:
-            if line.strip():
-                try:
-                    row = parse_json(line.encode())
-                except ValueError as error:
-                    raise Rejected(str(error)) from None
-                _require(isinstance(row, dict))
-                yield flat(row)
-
-
-def _jsonl(source: Source, selection: Selection) -> Any:
-    import pyarrow as pa
-    from pyarrow import json
-
-    if any("." in name for name in selection.columns):
-        return _records(source, selection)
-    with source.stream() as stream:
-        return json.read_json(
-            stream,
-            read_options=json.ReadOptions(block_size=_JSON_BLOCK_BYTES),
-            parse_options=json.ParseOptions(
-                explicit_schema=pa.schema(list(_types(selection).items())),
-                unexpected_field_behavior="ignore",
-            ),
-        )
-
-
 def _parquet(source: Source, selection: Selection) -> Any:
     return source.parquet().read(columns=selection.columns)
 
 
 _LOADERS = {
     "csv": _csv_typed,
-    "jsonl": _jsonl,
-    "records": _records,
-    "documents": _records,
+    "jsonl": json_table.by_arrow,
+    "records": json_table.by_python,
+    "documents": json_table.by_python,
     "parquet": _parquet,
 }
-_LENIENT = {"csv": _csv_text, "jsonl": _records}
+_LENIENT = {"csv": _csv_text, "jsonl": json_table.by_python}
 _BATCHES = {"csv": _csv_batches, "parquet": _parquet_batches}
 _PADS = ("", " ", "  ")  # a header's names may follow blanks, as in `a, b`
-
-
-def _types(selection: Selection) -> dict[str, Any]:
-    import pyarrow as pa
-
-    arrival_types = {
-        "stamp": pa.string(),
-        "s": pa.float64(),
-        "ms": pa.float64(),
-        "us": pa.float64(),
-        "ns": pa.int64(),
-    }
-    types = {selection.prompt: pa.int64(), selection.output: pa.int64()}
-    if selection.arrival is not None:
-        types[selection.arrival.column] = arrival_types[selection.arrival.unit]
-    if selection.hash_ids is not None:
-        types[selection.hash_ids] = pa.list_(pa.int64())
-    if selection.block_column is not None:
-        types[selection.block_column] = pa.int64()
-    return types
 
 
 def _values(column: Any, kind: Any) -> NDArray[Any]:
@@ -341,9 +248,9 @@ def _tokens(column: Any) -> Ints:
 
     if pa.types.is_floating(column.type):
         values = _values(column, pa.float64())
-        _require(bool(((np.abs(values) <= _EXACT) & (values == np.rint(values))).all()))
+        require(bool(((np.abs(values) <= _EXACT) & (values == np.rint(values))).all()))
         return values.astype(np.int64)
-    _require(pa.types.is_integer(column.type))
+    require(pa.types.is_integer(column.type))
     return _values(column, pa.int64())
 
 
@@ -356,24 +263,22 @@ def _arrival(column: Any, unit: Unit) -> Ints | Floats:
         if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
             # Arrow refuses a mix: a type with a zone needs an offset, one without forbids it.
             column = pc.utf8_trim_whitespace(column)
-            _require(
-                pc.all(pc.match_substring_regex(column, f"^({PATTERN})$")).as_py() is not False
-            )
+            require(pc.all(pc.match_substring_regex(column, f"^({PATTERN})$")).as_py() is not False)
             years = pc.min_max(pc.utf8_slice_codeunits(column, 0, 4).cast(pa.int32())).as_py()
             if years["min"] is not None:  # outside of these, nanoseconds would wrap
-                _require(FIRST_YEAR <= years["min"] <= years["max"] <= LAST_YEAR)
+                require(FIRST_YEAR <= years["min"] <= years["max"] <= LAST_YEAR)
             zone = "UTC" if len(column) and has_offset(column[0].as_py()) else None
             column = column.cast(pa.timestamp("ns", zone))
-        _require(pa.types.is_timestamp(column.type))
+        require(pa.types.is_timestamp(column.type))
         zone = column.type.tz
         return _values(column.cast(pa.timestamp("ns", zone)), pa.int64())
     if unit == "ns":
         nanoseconds = _tokens(column)
-        _require(bool((nanoseconds >= 0).all()))
+        require(bool((nanoseconds >= 0).all()))
         return nanoseconds
-    _require(pa.types.is_integer(column.type) or pa.types.is_floating(column.type))
+    require(pa.types.is_integer(column.type) or pa.types.is_floating(column.type))
     values = _values(column, pa.float64())
-    _require(bool((np.isfinite(values) & (values >= 0)).all()))
+    require(bool((np.isfinite(values) & (values >= 0)).all()))
     return values
 
 
@@ -386,17 +291,17 @@ def _prefix(table: Any, selection: Selection, prompt: Ints) -> PrefixBlocks | No
     block_tokens = selection.block_tokens
     if selection.block_column is not None:
         stated = np.unique(_tokens(table[selection.block_column]))
-        _require(len(stated) == 1 and int(stated[0]) >= 1)
+        require(len(stated) == 1 and int(stated[0]) >= 1)
         block_tokens = int(stated[0])
     assert block_tokens is not None, "select() settles the block size with the column"
     column = table[selection.hash_ids]
     if pa.types.is_string(column.type):
         column = pc.split_pattern(column, " ")
-    _require(pa.types.is_list(column.type) or pa.types.is_large_list(column.type))
+    require(pa.types.is_list(column.type) or pa.types.is_large_list(column.type))
     counts = _values(pc.list_value_length(column), pa.int64())
-    _require(bool((counts == -(-prompt // block_tokens)).all()))
+    require(bool((counts == -(-prompt // block_tokens)).all()))
     flat = pc.list_flatten(column)
-    _require(flat.null_count == 0)
-    _require(pa.types.is_integer(flat.type) or pa.types.is_string(flat.type))
+    require(flat.null_count == 0)
+    require(pa.types.is_integer(flat.type) or pa.types.is_string(flat.type))
     ids = _values(flat, pa.int64())
     return PrefixBlocks(block_tokens, np.concatenate(([0], np.cumsum(counts))), ids)

@@ -10,8 +10,8 @@ import numpy as np
 from workloads.errors import InputError
 from workloads.incoming import shown
 from workloads.readers.format import TICKS_PER_SECOND, Thread
+from workloads.readers.json_table import flat_lines
 from workloads.readers.source import Source, explained
-from workloads.readers.table import flat_lines
 from workloads.schema import Floats, Ints, Turns
 
 NOBODY = ("", "-1", "None")

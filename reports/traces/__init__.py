@@ -1,0 +1,1 @@
+"""Pages about traces, before anything is simulated."""

@@ -1,0 +1,111 @@
+"""JSON as columns: by Arrow where each line is an object, else through Python's."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from workloads.incoming import parse_json
+from workloads.readers.format import Rejected, Selection, require, types_of
+from workloads.readers.records import flat
+from workloads.readers.source import Source
+
+_CHUNK_BYTES = 1 << 20
+_BLOCK_BYTES = 16 << 20  # one line must fit: long prompts list thousands of blocks
+
+
+def by_arrow(source: Source, selection: Selection) -> Any:
+    """The columns of JSON Lines, nested ones by their paths.
+
+    Raises what Arrow does, also for what it would read otherwise than Python: the longer way tells.
+    """
+    import pyarrow as pa
+    from pyarrow import json
+
+    types = types_of(selection)
+    with source.stream() as stream:
+        table = json.read_json(
+            stream,
+            read_options=json.ReadOptions(block_size=_BLOCK_BYTES),
+            parse_options=json.ParseOptions(
+                explicit_schema=pa.schema(_fields(types)), unexpected_field_behavior="ignore"
+            ),
+        )
+    if _has_a_key_twice(source, selection, len(table)):
+        raise pa.ArrowInvalid("Arrow takes the last of two equal keys")
+    if not any("." in name for name in types):
+        return table
+    columns = {name: _at(table, name.split(".")) for name in types}
+    if any(column.null_count for column in columns.values()):
+        raise pa.ArrowInvalid("a name with a dot in it, or a missing value")
+    return pa.table(columns)
+
+
+def _fields(types: dict[str, Any]) -> list[Any]:
+    """Arrow's fields of these names, where a dot leads into a struct."""
+    import pyarrow as pa
+
+    inner: dict[str, dict[str, Any]] = {}
+    fields = []
+    for name, kind in types.items():
+        first, dot, rest = name.partition(".")
+        if dot:
+            inner.setdefault(first, {})[rest] = kind
+        else:
+            fields.append(pa.field(name, kind))
+    fields += [pa.field(first, pa.struct(_fields(kinds))) for first, kinds in inner.items()]
+    return fields
+
+
+def _at(table: Any, path: list[str]) -> Any:
+    import pyarrow.compute as pc
+
+    column = table[path[0]]
+    return pc.struct_field(column, path[1:]) if len(path) > 1 else column
+
+
+def _has_a_key_twice(source: Source, selection: Selection, rows: int) -> bool:
+    """Whether a column may be there twice in a row: its name stands more often than rows."""
+    parts = dict.fromkeys(part for name in selection.columns for part in name.split("."))
+    names = [f'"{part}"'.encode() for part in parts]
+    found, last = dict.fromkeys(names, 0), b""
+    with source.stream() as stream:
+        while chunk := last + bytes(stream.read(_CHUNK_BYTES)):
+            if chunk == last:
+                break
+            end = chunk.rfind(b"\n") + 1 or len(chunk)
+            for name in names:
+                found[name] += chunk.count(name, 0, end)
+            last = chunk[end:]
+        return any(found[name] + last.count(name) > rows for name in names)
+
+
+def by_python(source: Source, selection: Selection) -> Any:
+    """Lines and whole documents. Raises Rejected, or what Arrow raises of a type."""
+    import pyarrow as pa
+
+    rows = flat_lines(source) if source.kind == "jsonl" else source.records()
+    columns: dict[str, list[Any]] = {name: [] for name in selection.columns}
+    for row in rows:
+        for name, values in columns.items():
+            value = row.get(name)
+            require(not isinstance(value, bool))  # Arrow would take it for a number
+            values.append(value)
+    try:
+        if (arrival := selection.arrival) and arrival.unit in ("s", "ms", "us"):
+            given = columns[arrival.column]  # a whole number may be beyond 64 bits here
+            columns[arrival.column] = [float(v) if type(v) is int else v for v in given]
+        return pa.table({name: pa.array(values) for name, values in columns.items()})
+    except (TypeError, OverflowError) as error:
+        raise Rejected(str(error)) from None
+
+
+def flat_lines(source: Source) -> Iterator[dict[str, Any]]:
+    """Each line's object, flat. Raises Rejected."""
+    with source.text() as lines:
+        for line in lines:
+            if line.strip():
+                try:
+                    row = parse_json(line.encode())
+                except ValueError as error:
+                    raise Rejected(str(error)) from None
+                require(isinstance(row, dict))
+                yield flat(row)
