@@ -17,6 +17,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from tests.workloads import malformed_sessions as more
 from workloads import read_trace
 from workloads.errors import InputError
 
@@ -44,8 +45,11 @@ class Kind:
         stamps: bool = False,
         whole_arrival: bool = False,
         text: bool = False,
+        columns: str | None = None,
+        no_stamp: bool = False,
     ) -> None:
         self.write, self.find, self.text = write, find, text
+        self.columns, self.no_stamp = columns, no_stamp
         self.failed_rows, self.stamps, self.whole_arrival = failed_rows, stamps, whole_arrival
 
     def good(self, row: Row) -> bool:
@@ -58,6 +62,8 @@ class Kind:
         )
 
     def _arrives(self, value: Any) -> bool:
+        if value is None and self.no_stamp:
+            return True
         if self.stamps:
             return isinstance(value, str) and is_stamp(value.strip())
         if self.whole_arrival:
@@ -96,17 +102,18 @@ def is_stamp(text: str) -> bool:
     return True
 
 
-def csv_kind(header: str, delimiter: str = ",", **more: Any) -> Kind:
+def csv_kind(header: str, delimiter: str = ",", **options: Any) -> Kind:
     names = header.split(",")
-    roles = [names.index(name) for name in more.pop("roles", names[:3])]
-    stamps = more.get("stamps", False)
+    roles = [names.index(name) for name in options.pop("roles", names[:3])]
+    stamps = options.get("stamps", False)
+    fill = options.pop("fill", {})
 
     def write(rows: list[Row]) -> str:
         out = io.StringIO()
         lines = csv.writer(out, delimiter=delimiter, lineterminator="\n")
         lines.writerow(names)
         for row in rows:
-            cells = ["z"] * len(names)
+            cells = [fill.get(name, "z") for name in names]
             for place, value in zip(roles, row, strict=True):
                 cells[place] = stamp(value) if stamps and place == roles[0] else value
             lines.writerow(cells)
@@ -116,11 +123,14 @@ def csv_kind(header: str, delimiter: str = ",", **more: Any) -> Kind:
         lines = [line for line in csv.reader(io.StringIO(text), delimiter=delimiter) if line][1:]
         return [tuple(line[place] for place in roles) for line in lines]  # type: ignore[misc]
 
-    return Kind(write, find, text=True, **more)
+    return Kind(write, find, text=True, **options)
 
 
 def json_kind(
-    make: Callable[[Row], dict[str, Any]], paths: tuple[str, str, str], wrap: str = "", **more: Any
+    make: Callable[[Row], dict[str, Any]],
+    paths: tuple[str, str, str],
+    wrap: str = "",
+    **options: Any,
 ) -> Kind:
     """One object a row, by lines or under `wrap` ("[]": an array)."""
 
@@ -138,7 +148,7 @@ def json_kind(
             rows = [json.loads(line) for line in text.split("\n") if line.strip()]
         return [tuple(at(row, path) for path in paths) for row in rows]  # type: ignore[misc]
 
-    return Kind(write, find, **more)
+    return Kind(write, find, **options)
 
 
 def at(row: Any, path: str) -> Any:
@@ -178,6 +188,19 @@ KINDS: dict[str, Kind] = {
         "Timestamp,Model,Request tokens,Response tokens",
         roles=("Timestamp", "Request tokens", "Response tokens"),
         failed_rows=True,
+    ),
+    "burstgpt, version 3": csv_kind(
+        "Timestamp,Session ID,Elapsed time,Model,Request tokens,Response tokens",
+        roles=("Timestamp", "Request tokens", "Response tokens"),
+        fill={"Elapsed time": "0.5"},
+        failed_rows=True,
+    ),
+    "named columns": csv_kind(
+        "at,chat,in,out",
+        "\t",
+        roles=("at", "in", "out"),
+        failed_rows=True,
+        columns="arrival=at:s,prompt=in,output=out,session=chat",
     ),
     "vidur": csv_kind("arrived_at,num_prefill_tokens,num_decode_tokens"),
     "litellm": csv_kind(
@@ -226,7 +249,21 @@ KINDS: dict[str, Kind] = {
         failed_rows=True,
     ),
     "vllm-bench": Kind(bench, bench_found, failed_rows=True),
+    "openai, flat": json_kind(
+        lambda r: {"created": r[0], "prompt_tokens": r[1], "completion_tokens": r[2]},
+        ("created", "prompt_tokens", "completion_tokens"),
+    ),
+    "mooncake": Kind(more.lines(more.mooncake), more.bailian_found),
+    "bailian": Kind(more.lines(more.bailian), more.bailian_found),
+    "opentelemetry": Kind(more.spans, more.spans_found, whole_arrival=True),
+    "guidellm": Kind(more.guidellm, more.guidellm_found),
+    "conversations": Kind(more.conversations, more.conversations_found, failed_rows=True),
+    "sessions, rows": Kind(
+        more.lines(more.agentic), more.agentic_found, failed_rows=True, no_stamp=True
+    ),
+    "sessions, nested": Kind(more.nested_chain, more.nested_chain_found, failed_rows=True),
 }
+PARQUET = Kind(lambda rows: "", lambda text: [])
 
 
 def variant(kind: Kind, seed: int) -> str:
@@ -252,9 +289,19 @@ def variant(kind: Kind, seed: int) -> str:
 def outcome(kind: Kind, text: str, path: Path) -> str:
     """ "refused" or "accepted"; an AssertionError for a traceback's worth or a wrong count."""
     path.write_text(text, encoding="utf-8")
+    return judged(kind, path, lambda: kind.find(text), text)
+
+
+def parquet_outcome(seed: int, path: Path) -> str:
+    """The same of a Parquet file."""
+    more.parquet_variant(BASE, seed, path)
+    return judged(PARQUET, path, lambda: more.parquet_found(path), f"seed {seed}")
+
+
+def judged(kind: Kind, path: Path, find: Callable[[], list[Row]], text: str) -> str:
     said = None
     try:
-        trace = read_trace(path)
+        trace = read_trace(path, columns=kind.columns)
     except InputError as error:
         said = str(error)
     if said is not None:
@@ -262,7 +309,7 @@ def outcome(kind: Kind, text: str, path: Path) -> str:
         assert "\n" not in said, said
         return "refused"
     try:
-        rows = kind.find(text)
+        rows = find()
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, csv.Error) as error:
         raise AssertionError(f"accepted what nobody else reads ({error}): {text!r}") from None
     bad = [row for row in rows if not kind.good(row)]
@@ -283,6 +330,8 @@ def main(count: int) -> None:
                 outcome(kind, variant(kind, seed), Path(folder) / "f") for seed in range(count)
             )
             print(f"{name}: {seen['refused']} refused, {seen['accepted']} accepted", flush=True)
+        seen = Counter(parquet_outcome(seed, Path(folder) / "p") for seed in range(count))
+        print(f"parquet: {seen['refused']} refused, {seen['accepted']} accepted", flush=True)
 
 
 if __name__ == "__main__":

@@ -70,9 +70,9 @@ def _calls(row: dict[str, Any], place: str, last: dict[Any, Call]) -> Iterator[C
         return
     key = str(row["session_id"])
     before = last.get(key)
-    pause = 0.0 if before is None else _number(row, "delay", place, 0) / 1e3
+    stamp, pause = (_number(row, name, place, 0) / 1e3 for name in ("timestamp", "delay"))
     if before is None:
-        start, session, turn = _number(row, "timestamp", place, 0) / 1e3, len(last), 0
+        start, session, turn, pause = stamp, len(last), 0, 0.0
     else:
         start, session, turn = before.start_s + pause, before.session, before.turn + 1
     call = _call(row, place, session, turn, start, pause, "input_length", "output_length")

@@ -17,7 +17,7 @@ from workloads.reuse import Counter, Reuse
 from workloads.schema import Ints, PrefixBlocks, Provenance, Trace, Turns
 
 Tokens = Annotated[int, Field(ge=0, le=2**53, strict=True)]
-Seconds = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
+Seconds = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False, strict=True)]
 
 
 def _as_ids(value: Any) -> Ints:
