@@ -145,7 +145,7 @@ def json_kind(
             content = json.loads(text)
             rows = content if wrap == "[]" else content[wrap]
         else:
-            rows = [json.loads(line) for line in text.split("\n") if line.strip()]
+            rows = more.loaded(text)
         return [tuple(at(row, path) for path in paths) for row in rows]  # type: ignore[misc]
 
     return Kind(write, find, **options)

@@ -26,7 +26,15 @@ def lines(make: Callable[[int, Row], dict[str, Any]]) -> Callable[[list[Row]], s
 
 
 def loaded(text: str) -> list[Any]:
-    return [json.loads(line) for line in text.split("\n") if line.strip()]
+    """The values that stand one after another; an object may go on in the next line."""
+    found, at, decode = [], 0, json.JSONDecoder().raw_decode
+    text = text.strip()
+    while at < len(text):
+        value, end = decode(text, at)
+        found.append(value)
+        at = end + len(text[end:]) - len(text[end:].lstrip())
+        assert at == len(text) or "\n" in text[end:at], "two values in a line"
+    return found
 
 
 def request(row: Row) -> dict[str, Any]:
@@ -128,7 +136,7 @@ def spans_found(text: str) -> list[Row]:
         for scope in resource["scopeSpans"]:
             for span in scope["spans"]:
                 values = {one["key"]: next(iter(one["value"].values()))
-                          for one in span["attributes"] if one["value"]}  # fmt: skip
+                          for one in span.get("attributes", []) if one["value"]}  # fmt: skip
                 if not set(NAMES) & set(values):
                     continue  # a span of something else
                 row = (span.get("startTimeUnixNano"), *(values.get(name) for name in NAMES))
