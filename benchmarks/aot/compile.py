@@ -3,24 +3,27 @@
 ``python -m benchmarks.aot [--json] [--arch 90]``. The project's own launch functions run on
 tiny CPU tensors against a stand-in driver that only names the target, so the compiler sees exactly
 the specialisation (alignment, constants) that a launch on the GPU would. The process must not have
-TRITON_INTERPRET set: that switch is read when kernels are decorated.
+TRITON_INTERPRET set: that switch is read when kernels are decorated. Each kernel is compiled once:
+what `ptxas` says of it is read from Triton's own call.
 """
 
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import re
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from unittest import mock
 
 import triton
+from triton import knobs
 from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 from triton.runtime.jit import JITFunction
@@ -51,7 +54,7 @@ class Row:
     load_less: int  # all other global loads and cp.async
     bulk: int  # TMA
     serialized: bool  # ptxas could not overlap wgmma
-    loop: int  # SASS instructions a warp issues in the longest loop
+    loop: int  # SASS instructions a warp issues in the longest loop; 0 but for decode kernels
     lane_ops: float  # of those, per loaded element of K or V; 0 where that means nothing
 
 
@@ -72,28 +75,36 @@ class StandInDriver:
         return 0
 
 
+class Compiled(NamedTuple):
+    name: str
+    kernel: Any
+    log: str  # what ptxas said; empty where the process had compiled it before
+
+
 @contextmanager
-def captured(arch: int) -> Iterator[list[tuple[str, Any]]]:
+def captured(arch: int) -> Iterator[list[Compiled]]:
     """Inside, launching a kernel compiles it for ``arch`` and records it instead of running it."""
-    kernels: list[tuple[str, Any]] = []
+    kernels: list[Compiled] = []
     run = JITFunction.run
 
     def compile_only(self: Any, *args: Any, warmup: bool = False, **kwargs: Any) -> Any:
-        kernel = run(self, *args, warmup=True, **kwargs)
-        kernels.append((self.fn.__name__, kernel))
+        with redirect_stdout(io.StringIO()) as log:
+            kernel = run(self, *args, warmup=True, **kwargs)
+        kernels.append(Compiled(self.fn.__name__, kernel, log.getvalue()))
         return kernel
 
     # Not set_active(): its way back, reset_active(), looks for a real driver and fails without one.
     stand_in = mock.patch.object(driver, "_active", StandInDriver(arch))
-    with stand_in, mock.patch.object(JITFunction, "run", compile_only):
+    with (
+        stand_in,
+        mock.patch.object(JITFunction, "run", compile_only),
+        knobs.compilation.scope(),
+        knobs.nvidia.scope(),
+    ):
+        knobs.nvidia.dump_ptxas_log = True
+        knobs.compilation.always_compile = True  # a kernel on disk has no log
+        knobs.compilation.disable_line_info = True
         yield kernels
-
-
-def tool(name: str, *arguments: str) -> str:
-    """What one of the compiler's own tools prints."""
-    command = [str(TOOLS / name), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return done.stdout + done.stderr
 
 
 def count(pattern: str, text: str) -> int:
@@ -116,15 +127,17 @@ def longest_loop(sass: str) -> int:
     return max(spans[:-1] if len(spans) > 1 else spans)  # the last one is the trap after EXIT
 
 
-def measure(case: Case, name: str, kernel: Any, arch: int) -> Row:
+def disassembled(cubin: bytes) -> str:
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(cubin)
+        file.flush()
+        command = [str(TOOLS / "nvdisasm"), "-c", file.name]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def measure(case: Case, compiled: Compiled, arch: int) -> Row:
+    name, kernel, log = compiled
     ptx = kernel.asm["ptx"]
-    target = re.search(r"\.target (sm_\w+)", ptx)
-    assert target is not None
-    with tempfile.TemporaryDirectory() as folder:
-        source, binary = Path(folder, "k.ptx"), Path(folder, "k.cubin")
-        source.write_text(ptx)
-        log = tool("ptxas", "-v", f"--gpu-name={target[1]}", str(source), "-o", str(binary))
-        sass = tool("nvdisasm", "-c", str(binary))
 
     def number(pattern: str) -> int:
         found = re.search(pattern, log)
@@ -135,7 +148,8 @@ def measure(case: Case, name: str, kernel: Any, arch: int) -> Row:
     async_16 = count(r"\bcp\.async\.c[ag]\.shared\.global[^;]*0x10, ", ptx)
     async_8 = count(r"\bcp\.async\.c[ag]\.shared\.global[^;]*0x8, ", ptx)
     load_16 = count(r"\bld\.global\S*\.(?:v4\.b32|v2\.b64)", ptx)
-    loop = longest_loop(sass)
+    decodes = case.tile and name.startswith("decode")
+    loop = longest_loop(disassembled(kernel.asm["cubin"])) if decodes else 0
     lanes = kernel.metadata.num_warps * 32
     return Row(
         case=case.name,
@@ -154,11 +168,11 @@ def measure(case: Case, name: str, kernel: Any, arch: int) -> Row:
         bulk=count(r"\bcp\.async\.bulk", ptx),
         serialized="serialized" in log,
         loop=loop,
-        lane_ops=round(loop * lanes / case.tile, 2) if case.tile else 0.0,
+        lane_ops=round(loop * lanes / case.tile, 2) if decodes else 0.0,
     )
 
 
-def compile_case(case: Case, arch: int) -> list[tuple[str, Any]]:
+def compile_case(case: Case, arch: int) -> list[Compiled]:
     with captured(arch) as kernels:
         case.launch(arch)
     return kernels
@@ -170,9 +184,10 @@ def table(archs: list[int], wanted: Callable[[Case], bool] = lambda _: True) -> 
     for arch in archs:
         for case in CASES:
             if wanted(case):
-                for name, kernel in compile_case(case, arch):
-                    if (arch, kernel.hash) not in rows:
-                        rows[arch, kernel.hash] = measure(case, name, kernel, arch)
+                for compiled in compile_case(case, arch):
+                    key = arch, compiled.kernel.hash
+                    if key not in rows:
+                        rows[key] = measure(case, compiled, arch)
     return list(rows.values())
 
 

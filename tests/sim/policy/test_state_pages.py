@@ -1,8 +1,6 @@
 """Paging beside states of sequences: vLLM's cut of the pool, worked out, and the laws."""
 
 import pytest
-from hypothesis import Phase, settings
-from hypothesis.stateful import run_state_machine_as_test
 
 from sim.model.layers import LayerGroup
 from sim.model.states import StateGroup, StatePart
@@ -101,12 +99,4 @@ def test_laws_beside_states(monkeypatch: pytest.MonkeyPatch) -> None:
         return hybrid(tokens, max_len, groups[0], SMALL)
 
     monkeypatch.setattr(laws, "pool", with_states)
-    histories = settings(
-        max_examples=2000,
-        stateful_step_count=8,
-        deadline=None,
-        derandomize=True,
-        database=None,
-        phases=(Phase.generate, Phase.shrink),
-    )
-    run_state_machine_as_test(BesideStates, settings=histories)
+    laws.check(BesideStates, 2000)
