@@ -3,7 +3,6 @@
 import shlex
 import sys
 from dataclasses import asdict
-from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -12,6 +11,7 @@ from cyclopts import Parameter
 from executor.device.require import require_torch
 from sim.commands.plugins import load_plugins
 from sim.engine.limits import Batching, Preemption, Victim
+from workloads.console import json_text
 from workloads.errors import InputError
 
 if TYPE_CHECKING:
@@ -251,7 +251,7 @@ def validate(
                 write_run(run, folder, command)
                 folders.append(folder)
         content = _content(done, machine, repeats)
-        text = dumps(content, indent=1, allow_nan=False, ensure_ascii=False)
+        text = json_text(content)
         (staged / VALIDATION).write_text(text + "\n", encoding="utf-8")
         write_report(folders, staged / REPORT, validation=staged / VALIDATION)
     if json:

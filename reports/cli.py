@@ -1,10 +1,11 @@
 """`kvtwin report`: run folders in, one HTML file out; figures, CSV and traces where asked for."""
 
-from json import dumps
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
+
+from workloads.console import print_json
 
 
 def report(
@@ -70,7 +71,7 @@ def report(
 
         others += draw(written, figures)
     if json:
-        print(dumps({"report": str(written), "runs": [run.label for run in runs]}))
+        print_json({"report": str(written), "runs": [run.label for run in runs]})
     else:
         for path in (written, *others):
             print(path)

@@ -1,12 +1,12 @@
 """The `traces` command: what ships, and making new ones. `describe` is in reports: it draws."""
 
 import math
-from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
+from workloads.console import print_json
 from workloads.errors import InputError
 from workloads.options import whole_numbers
 
@@ -28,7 +28,7 @@ def list_traces(*, as_json: AsJson = False) -> None:
         Print JSON instead of a table.
     """
     from workloads.catalog import SHIPPED
-    from workloads.show import print_catalog, print_json
+    from workloads.show import print_catalog
 
     if as_json:
         fields = ("name", "format", "licence", "description", "file")
@@ -152,7 +152,7 @@ def transform(
 def _told(trace: "Trace", out: Path, as_json: bool) -> None:
     span_s = float(trace.arrival_s[-1])
     if as_json:
-        print(dumps({"trace": str(out), "requests": len(trace), "span_s": span_s}))
+        print_json({"trace": str(out), "requests": len(trace), "span_s": span_s})
     else:
         noun = "request" if len(trace) == 1 else "requests"
         print(f"{out}: {len(trace):,} {noun} over {span_s:,.2f} s")

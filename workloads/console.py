@@ -1,6 +1,7 @@
-"""Where tables are printed: as wide as the terminal, or wide enough for a file to read them."""
+"""What is printed: JSON, and tables as wide as the terminal, or as a file needs to read them."""
 
-from typing import TYPE_CHECKING, NoReturn
+import json
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from workloads.outgoing import visible_lines
 
@@ -9,6 +10,16 @@ if TYPE_CHECKING:
 
 WIDTH = 160
 """Columns where there is no terminal to ask: a pipe or a file wants rows whole."""
+
+
+def json_text(value: Any) -> str:
+    """JSON that any parser takes: never NaN or Infinity, and names as they are spelled."""
+    return json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)
+
+
+def print_json(value: Any) -> None:
+    """What every `--json` prints."""
+    print(json_text(value))
 
 
 def console() -> "Console":

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+from workloads.console import json_text
 from workloads.errors import InputError
 from workloads.exchange import exchange
 from workloads.places import locked, parents_of, resolved, uninterrupted
@@ -141,7 +142,7 @@ def _mark(folder: Path) -> str:
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     }
-    return json.dumps({"written_by": _WRITER, "files": files}, indent=1) + "\n"
+    return json_text({"written_by": _WRITER, "files": files}) + "\n"
 
 
 def _is_ours(path: Path, size_bytes: int | None) -> bool:

@@ -1,8 +1,6 @@
-"""Prints a catalog or a description on stdout, for people or as strict JSON."""
+"""Prints a catalog or a description on stdout, for people."""
 
-import json
 from collections.abc import Sequence
-from typing import Any
 
 from rich.table import Table
 from rich.text import Text
@@ -10,11 +8,6 @@ from rich.text import Text
 from workloads.catalog import ShippedTrace
 from workloads.console import console
 from workloads.describe import DEFINITIONS, Description, TokenStats
-
-
-def print_json(value: Any) -> None:
-    """Print JSON that any parser takes: never NaN or Infinity."""
-    print(json.dumps(value, indent=2, allow_nan=False))
 
 
 def print_catalog(shipped: Sequence[ShippedTrace]) -> None:

@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from workloads.console import json_text
 from workloads.errors import InputError
 from workloads.places import locked, resolved
 from workloads.schema import Trace
@@ -47,7 +48,7 @@ def write_recipe(trace: Trace, steps: list[str], path: Path) -> None:
         "requests": len(trace),
     }
     with replacing(path.with_name(f"{path.name}.recipe.json")) as unfinished:
-        unfinished.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        unfinished.write_text(json_text(content) + "\n", encoding="utf-8")
 
 
 @contextmanager

@@ -1,12 +1,11 @@
 """`kvtwin advise`: choices weighed on the user's own trace."""
 
 from dataclasses import asdict
-from json import dumps
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from workloads.console import console
+from workloads.console import console, print_json
 
 
 def block_size(
@@ -48,7 +47,7 @@ def block_size(
     advice = advise_block_size(read_trace(trace), ledger)
     if json:
         rows = [{**asdict(row), "cost": row.cost} for row in advice.curve]
-        print(dumps({"recommended": advice.recommended, "curve": rows}, indent=1, allow_nan=False))
+        print_json({"recommended": advice.recommended, "curve": rows})
         return
     from rich.table import Table
 

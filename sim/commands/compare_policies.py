@@ -1,11 +1,10 @@
 """`kvtwin compare-policies`: the approaches side by side on one trace's requests."""
 
-from json import dumps
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from workloads.console import console
+from workloads.console import console, print_json
 
 
 def compare_policies(
@@ -78,7 +77,7 @@ def compare_policies(
             }
             for row in rows
         ]
-        print(dumps(found, indent=1, allow_nan=False, ensure_ascii=False))
+        print_json(found)
         return
     from rich.table import Table
 

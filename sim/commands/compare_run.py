@@ -3,7 +3,6 @@
 import shlex
 import sys
 from dataclasses import asdict
-from json import dumps
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,7 +19,7 @@ from sim.measured.run import Measured
 from sim.run.interval import Interval, values_of
 from sim.run.interval import interval as intervals
 from sim.run.simulation import Run, execute
-from workloads.console import console
+from workloads.console import console, json_text, print_json
 
 
 def compare_run(
@@ -102,7 +101,7 @@ def compare_run(
     if output is not None:
         _write(pair, found, output)
     if json:
-        print(dumps(as_json(measured, run, found, options, bounds), indent=1, allow_nan=False))
+        print_json(as_json(measured, run, found, options, bounds))
     else:
         _print(measured, run, found, options, bounds)
     if not all(error.within for error in found):
@@ -224,7 +223,7 @@ def _write(pair: tuple[Run, Run], found: list[Error], output: Path) -> None:
         from reports.build import write_report  # late: it loads plotly
 
         judged = staged / VALIDATION
-        judged.write_text(dumps(_judged(found), indent=1, allow_nan=False), encoding="utf-8")
+        judged.write_text(json_text(_judged(found)), encoding="utf-8")
         write_report(places, staged / REPORT, validation=judged)
 
 

@@ -1,12 +1,11 @@
 """`kvtwin list engines`: presets side by side, each parameter with its source."""
 
-from json import dumps
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from sim.run.engine_presets import ENGINES, SOURCES, parameters
-from workloads.console import console
+from workloads.console import console, print_json
 
 
 def list_engines(*, json: Annotated[bool, Parameter(negative="")] = False) -> None:
@@ -28,7 +27,7 @@ def list_engines(*, json: Annotated[bool, Parameter(negative="")] = False) -> No
             }
             for name, values in presets.items()
         ]
-        print(dumps({"engines": rows, "sources": SOURCES}, indent=2, allow_nan=False))
+        print_json({"engines": rows, "sources": SOURCES})
         return
     from rich.table import Table
 

@@ -1,7 +1,6 @@
 """`kvtwin fit`: a few named parameters from a measured run, and what they are worth elsewhere."""
 
 from dataclasses import asdict
-from json import dumps
 from typing import Annotated, Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from sim.measured.read import read_measured
 from sim.measured.run import Measured
 from sim.run.metrics import LATENCIES, request_latencies
 from sim.run.simulation import Setup, execute
+from workloads.console import print_json
 from workloads.errors import InputError
 
 COMPARED = ("ttft", "tpot", "e2el")
@@ -99,7 +99,7 @@ def fit_run(
         everyone = np.ones(len(other.trace), dtype=bool)
         result["errors_pct"][f"{other.name}, predicted"] = _errors(other, moved, everyone)
     if json:
-        print(dumps(result, indent=1, allow_nan=False))
+        print_json(result)
         return
     for each in fitted:
         print(_line(each))

@@ -1,7 +1,6 @@
 """`kvtwin list policies`: every policy with its options, defaults and what it is."""
 
 from dataclasses import fields
-from json import dumps
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +9,7 @@ from cyclopts import Parameter
 from sim.commands.plugins import load_plugins
 from sim.policy.registry import policies
 from sim.policy.spec import axis
-from workloads.console import console
+from workloads.console import console, print_json
 
 
 def list_policies(
@@ -40,7 +39,7 @@ def list_policies(
         for name, kind in policies().items()
     ]
     if json:
-        print(dumps(rows, indent=2, allow_nan=False))
+        print_json(rows)
         return
     from rich.table import Table
 

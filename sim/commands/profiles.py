@@ -1,12 +1,11 @@
 """`kvtwin profiles convert` and `kvtwin list profiles`: measured kernel times as one file."""
 
-from json import dumps
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from workloads.console import console
+from workloads.console import console, print_json
 
 app = App(name="profiles", help="Measured kernel times: convert them into a profile.")
 
@@ -128,7 +127,7 @@ def list_profiles(*, json: Annotated[bool, Parameter(negative="")] = False) -> N
 
     rows = [profile_meta(name) for name in shipped_profiles()]
     if json:
-        print(dumps(rows, indent=2, allow_nan=False))
+        print_json(rows)
         return
     from rich.table import Column, Table
 

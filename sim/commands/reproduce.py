@@ -1,11 +1,10 @@
 """`kvtwin reproduce`: published experiments run again, beside the published numbers."""
 
-from json import dumps
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from workloads.console import console
+from workloads.console import console, print_json
 from workloads.errors import InputError
 
 
@@ -33,7 +32,7 @@ def sosp23(
     rows = reproduce(requests, seed)
     if json:
         listed = [{**row._asdict(), "difference": row.difference} for row in rows]
-        print(dumps(listed, indent=1, allow_nan=False))
+        print_json(listed)
         return
     from rich.table import Table
 

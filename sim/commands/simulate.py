@@ -3,7 +3,6 @@
 import shlex
 import sys
 from dataclasses import replace
-from json import dumps
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +12,7 @@ from sim.commands.plugins import load_plugins
 from sim.commands.progress import Progress
 from sim.run.options import RunOptions
 from sim.run.simulation import Setup
+from workloads.console import print_json
 from workloads.errors import InputError
 
 DEFAULT_POLICIES = ("preallocation", "sliding_window:window=1024", "paging")
@@ -66,7 +66,7 @@ def simulate(
     from sim.run.simulation import prepared, with_policy
     from workloads.folders import replaced_folder
 
-    load_plugins(plugin)
+    load_plugins(plugin, costs=options.cost is not None)
     labels = policy or list(DEFAULT_POLICIES)
     wholes = [prepared(trace, replace(one, policy=labels[0])) for one in each_replay(options)]
     requests = wholes[0].trace
@@ -83,7 +83,7 @@ def simulate(
     unserved = {each.name: find_unserved(each) for each in setups}
     if check and json:
         listed = {label: [row._asdict() for row in rows] for label, rows in unserved.items()}
-        print(dumps(listed, indent=1, allow_nan=False, ensure_ascii=False))
+        print_json(listed)
         return
     if not json:
         for note in dict.fromkeys(note for each in setups for note in notes(each)):
@@ -127,7 +127,7 @@ def simulate(
             write_report(runs, staged / REPORT)
     if json:
         written = {"output": str(output), "runs": metrics}
-        print(dumps(written, indent=1, allow_nan=False, ensure_ascii=False))
+        print_json(written)
         return
     from reports.terminal import print_outcome
 

@@ -1,6 +1,5 @@
 """`kvtwin size` and `kvtwin list models|gpus`."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import partial
@@ -33,7 +32,7 @@ from sim.policy.spec import Policy
 from sim.run.engine_presets import find_engine
 from sim.run.seam import check_manager, told_by
 from sim.units import gib, parse_bytes
-from workloads.console import console
+from workloads.console import console, print_json
 from workloads.errors import InputError
 
 Json = Annotated[bool, Parameter(name="--json", negative="")]
@@ -166,7 +165,7 @@ def size(
             "would_buy": [{"change": change, "requests": number} for change, number in buys],
             "vllm_0.32": blocks,
         }
-        print(json.dumps(found, indent=2, ensure_ascii=False, allow_nan=False))
+        print_json(found)
         return
     print(ledger_text(ledger))
     print(f"max-model-len  {longest:,} tokens: {longest_why(ledger, max_model_len)}")
@@ -319,7 +318,7 @@ def list_models(*, json_output: Json = False) -> None:
             }
             for name, model in models.items()
         ]
-        print(json.dumps(rows, indent=2, ensure_ascii=False, allow_nan=False))
+        print_json(rows)
         return
     columns = ("model", "parameters", "weights", "KV B/token", "longest", "KV layers")
     lines = []
@@ -344,7 +343,7 @@ def list_gpus(*, json_output: Json = False) -> None:
     """
     if json_output:
         rows = [asdict(device) for device in DEVICES.values()]
-        print(json.dumps(rows, indent=2, ensure_ascii=False, allow_nan=False))
+        print_json(rows)
         return
     columns = ("GPU", "memory", "bandwidth GB/s", "16-bit TFLOP/s", "source")
     _print_table(

@@ -4,6 +4,7 @@ One that can't be loaded is a note in one line, and hides no other.
 """
 
 import sys
+from collections.abc import Callable
 from functools import cache
 from importlib.metadata import entry_points
 from importlib.util import module_from_spec, spec_from_file_location
@@ -34,21 +35,27 @@ modules: list[ModuleType] = []
 @cache
 def installed() -> Found:
     """The policies of installed packages."""
-    found = Found({}, [])
-    for point in entry_points(group=GROUP):
+    expected = "a subclass of sim.policy.spec's Placement, Retention, Storage, Sharing or Policy"
+    return Found(*load_group(GROUP, lambda kind: issubclass(kind, Policy), expected))
+
+
+def load_group(
+    group: str, fits: Callable[[type], bool], expected: str
+) -> tuple[dict[str, type[Any]], list[str]]:
+    """Classes by the names of the group's entry points, and a line for each that brings none."""
+    kinds: dict[str, type[Any]] = {}
+    notes: list[str] = []
+    for point in entry_points(group=group):
         try:
             kind = point.load()
         except (Exception, SystemExit) as error:  # whatever a stranger's module raises
-            found.notes.append(f"plug-in {point.name} ({point.value}): {_reason(error)}")
+            notes.append(f"plug-in {point.name} ({point.value}): {_reason(error)}")
             continue
-        if isinstance(kind, type) and issubclass(kind, Policy):
-            found.policies[point.name] = kind
+        if isinstance(kind, type) and fits(kind):
+            kinds[point.name] = kind
         else:
-            found.notes.append(
-                f"plug-in {point.name} ({point.value}): expected a subclass of sim.policy.spec's "
-                "Placement, Retention, Storage, Sharing or Policy"
-            )
-    return found
+            notes.append(f"plug-in {point.name} ({point.value}): expected {expected}")
+    return kinds, notes
 
 
 def load_file(path: Path) -> None:

@@ -6,7 +6,7 @@ of options with a method `model(setup)`, such as `FixedCost` here.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.metadata import entry_points
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -15,6 +15,7 @@ from sim.cost.kernels.profile import Profile, find_profile, profile_for
 from sim.cost.roofline import FixedStep
 from sim.hardware import Device
 from sim.model.geometry import Model
+from sim.policy.plugins import load_group
 from sim.policy.registry import build
 from workloads.errors import InputError
 from workloads.spec import key_values
@@ -48,6 +49,10 @@ class FixedCost:
     def model(self, setup: "Setup") -> StepCost:
         """A fresh cost model for one run."""
         return FixedStep(self.seconds, "given by --cost fixed")
+
+
+BUILT_IN: dict[str, type[CostSpec]] = {"fixed": FixedCost}
+NAMES = ("roofline", "table", *BUILT_IN)
 
 
 @dataclass(frozen=True)
@@ -87,19 +92,30 @@ def find_costs(options: "RunOptions") -> Costs:
         return Costs(own=build(kinds[name], name, given, f"--cost {cost}"))
     from sim.cost.steps.table import read_table  # late: few runs have measurements
 
-    return Costs(table=read_table(Path(str(cost))))
+    try:
+        return Costs(table=read_table(Path(str(cost))))
+    except InputError as error:
+        raise InputError("; ".join([str(error), *cost_notes()])) from None
 
 
 def own_costs() -> dict[str, type[CostSpec]]:
     """Cost models beyond kernels and step times by name, those of installed packages included."""
-    found: dict[str, type[CostSpec]] = {}
-    for point in entry_points(group=GROUP):
-        try:
-            found[point.name] = point.load()
-        except Exception as error:  # whatever a stranger's module raises when it is imported
-            reason = " ".join(f"{type(error).__name__}: {error}".split())
-            raise InputError(f"plug-in {point.name} ({point.value}): {reason}") from None
-    return {**found, "fixed": FixedCost}
+    return {**_installed()[0], **BUILT_IN}
+
+
+def cost_notes() -> list[str]:
+    """A line for each plug-in that brings no cost model, or a name that is built in."""
+    found, notes = _installed()
+    taken = [
+        f"plug-in {name}: the name is built in, and stays so" for name in NAMES if name in found
+    ]
+    return notes + taken
+
+
+@cache
+def _installed() -> tuple[dict[str, type[CostSpec]], list[str]]:
+    expected = "a class of options with a method model(setup)"
+    return load_group(GROUP, lambda kind: callable(getattr(kind, "model", None)), expected)
 
 
 def _profile(

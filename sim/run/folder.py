@@ -1,6 +1,5 @@
 """A run on disk: run.json beside three Parquet tables."""
 
-import json
 import platform
 import re
 from collections.abc import Mapping
@@ -18,6 +17,7 @@ from reports.files import SCHEMA_VERSION
 from sim.engine.record import STATUSES, Column
 from sim.policy.manager import group_bytes
 from sim.run.metrics import as_dicts
+from workloads.console import json_text
 
 if TYPE_CHECKING:
     from sim.run.simulation import Run, Setup
@@ -42,7 +42,7 @@ def write_run(run: "Run", folder: Path, command: str) -> dict[str, Any]:
         with (folder / f"{name}.parquet").open("wb") as file:  # Arrow takes names as text alone
             pq.write_table(_table(columns), file, compression="zstd")
     description = describe_run(run, command)
-    text = json.dumps(description, indent=1, allow_nan=False, ensure_ascii=False)
+    text = json_text(description)
     (folder / "run.json").write_text(text + "\n", encoding="utf-8")
     return description
 

@@ -1,5 +1,7 @@
 """Laws that hold after every event, on generated traces, for every policy."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -65,14 +67,38 @@ class LinearCost:
         return first, plan.read_growth_bytes * AS_PER_S // 10**15, plan.max_steps
 
 
-@st.composite
-def traces(draw: st.DrawFn) -> Trace:
+class Draw:
+    """Small numbers out of bytes that hypothesis draws at once: a draw each is what would cost."""
+
+    def __init__(self, text: bytes) -> None:
+        self._text = text
+        self._at = 0
+
+    def integer(self, low: int, high: int) -> int:
+        """Any of them, the lowest where the byte is 0 or there is none left."""
+        byte = self._text[self._at] if self._at < len(self._text) else 0
+        self._at += 1
+        return low + byte % (high - low + 1)
+
+    def one_of(self, *options: Any) -> Any:
+        return options[self.integer(0, len(options) - 1)]
+
+    def yes(self) -> bool:
+        return self.integer(0, 1) == 1
+
+
+# Limits and memory take 11 of these, twelve requests 62, the rest is for steps.
+CASES = st.binary(min_size=240, max_size=240).map(Draw)
+
+
+def drawn_trace(draw: Draw) -> Trace:
     """Few requests, arrivals with ties, lengths around the size of the memory."""
-    rows = draw(
-        st.lists(st.tuples(st.integers(0, 8), st.integers(1, 40), st.integers(1, 30)), max_size=12)
-    )
+    rows = [
+        (draw.integer(0, 8), draw.integer(1, 40), draw.integer(1, 30))
+        for _ in range(draw.integer(0, 12))
+    ]
     gaps, prompts, outputs = (np.array([row[i] for row in rows]) for i in range(3))
-    prefix = draw(st.none() | prefixes([row[1] for row in rows])) if rows else None
+    prefix = drawn_prefix(draw, [row[1] for row in rows]) if rows and draw.yes() else None
     arrivals = np.cumsum(gaps) * 5e-3 if rows else np.array([])
     return Trace(
         "generated",
@@ -84,14 +110,13 @@ def traces(draw: st.DrawFn) -> Trace:
     )
 
 
-@st.composite
-def prefixes(draw: st.DrawFn, prompts: list[int]) -> PrefixBlocks:
+def drawn_prefix(draw: Draw, prompts: list[int]) -> PrefixBlocks:
     """Blocks of any unit; each prompt begins like one of two texts, for so many blocks."""
-    unit = draw(st.sampled_from([1, 3, 4, 7]))
+    unit = draw.one_of(1, 3, 4, 7)
     ids: list[int] = []
     offsets = [0]
     for prompt in prompts:
-        text, same = draw(st.integers(0, 1)), draw(st.integers(0, 40))
+        text, same = draw.integer(0, 1), draw.integer(0, 40)
         for block in range(-(-prompt // unit)):
             end = min((block + 1) * unit, prompt)
             shared = block < same and end % unit == 0
@@ -100,29 +125,23 @@ def prefixes(draw: st.DrawFn, prompts: list[int]) -> PrefixBlocks:
     return PrefixBlocks(unit, np.array(offsets), np.array(ids))
 
 
-@st.composite
-def limits(draw: st.DrawFn) -> Limits:
-    seqs = draw(st.integers(1, 6))
+def drawn_limits(draw: Draw) -> Limits:
+    seqs = draw.integer(1, 6)
     return Limits(
         seqs,
-        draw(st.integers(seqs, 20)),
-        draw(st.integers(2, 60)),
-        batching := draw(st.sampled_from(["continuous", "static"])),
+        draw.integer(seqs, 20),
+        draw.integer(2, 60),
+        batching := draw.one_of("continuous", "static"),
         Pressure(
-            draw(st.sampled_from(["recompute", "swap"])),
-            draw(
-                st.sampled_from([100, 10 * TOKEN_BYTES, 1000 * TOKEN_BYTES])
-            ),  # less than a token, few, all
-            draw(st.sampled_from(["last", "longest", "shortest"])),
+            draw.one_of("recompute", "swap"),
+            draw.one_of(100, 10 * TOKEN_BYTES, 1000 * TOKEN_BYTES),  # less than a token, few, all
+            draw.one_of("last", "longest", "shortest"),
         ),
-        draw(
-            st.builds(
-                Rules,
-                async_scheduling=st.booleans() if batching == "continuous" else st.just(False),
-                reserve_whole_prompt=st.sampled_from([True, True, False]),
-                preempted_first=st.booleans(),
-                admit_after_preemption=st.booleans(),
-            )
+        Rules(
+            async_scheduling=draw.yes() and batching == "continuous",
+            reserve_whole_prompt=draw.one_of(True, True, False),
+            preempted_first=draw.yes(),
+            admit_after_preemption=draw.yes(),
         ),
     )
 
@@ -151,11 +170,10 @@ def departed(recorder: Recorder) -> int:
 
 @pytest.mark.parametrize("policy", POLICIES)
 @settings(max_examples=150, deadline=None, derandomize=True)
-@given(trace=traces(), bounds=limits(), slots=st.integers(64, 200), data=st.data())
-def test_bytes_and_requests_are_conserved_after_every_event(
-    policy: str, trace: Trace, bounds: Limits, slots: int, data: st.DataObject
-) -> None:
+@given(draw=CASES)
+def test_bytes_and_requests_are_conserved_after_every_event(policy: str, draw: Draw) -> None:
     """A driver that stops anywhere a plan allows finds every byte and every request in place."""
+    bounds, slots, trace = drawn_limits(draw), draw.integer(64, 200), drawn_trace(draw)
     engine = scheduler(policy, slots, bounds)
     manager = engine.manager
     recorder = Recorder(trace, 1e-2)
@@ -172,7 +190,7 @@ def test_bytes_and_requests_are_conserved_after_every_event(
                     bounds.max_num_batched_tokens
                 )
             assert len(engine.running) <= bounds.max_num_seqs
-            steps = data.draw(st.integers(1, plan.max_steps))
+            steps = draw.integer(1, plan.max_steps)
             now += steps * AS_PER_S // 10**3
             done = Done(now, steps, AS_PER_S // 10**3, 0)
         else:
@@ -193,16 +211,11 @@ def test_bytes_and_requests_are_conserved_after_every_event(
 
 @pytest.mark.parametrize("policy", POLICIES)
 @settings(max_examples=100, deadline=None, derandomize=True)
-@given(
-    trace=traces(),
-    bounds=limits(),
-    slots=st.integers(64, 200),
-    horizon_ms=st.none() | st.integers(1, 60),
-)
-def test_fast_forward_changes_nothing(
-    policy: str, trace: Trace, bounds: Limits, slots: int, horizon_ms: int | None
-) -> None:
+@given(draw=CASES)
+def test_fast_forward_changes_nothing(policy: str, draw: Draw) -> None:
     """Many steps as one event end at the same attosecond, with the same samples and records."""
+    bounds, slots, trace = drawn_limits(draw), draw.integer(64, 200), drawn_trace(draw)
+    horizon_ms = draw.one_of(None, draw.integer(1, 60))
     logs = []
     for fast_forward in (True, False):
         engine = scheduler(policy, slots, bounds)
@@ -234,11 +247,10 @@ def test_fast_forward_changes_nothing(
 
 @pytest.mark.parametrize("policy", POLICIES)
 @settings(max_examples=60, deadline=None, derandomize=True)
-@given(trace=traces(), bounds=limits(), slots=st.integers(64, 200))
-def test_every_request_gets_what_it_can(
-    policy: str, trace: Trace, bounds: Limits, slots: int
-) -> None:
+@given(draw=CASES)
+def test_every_request_gets_what_it_can(policy: str, draw: Draw) -> None:
     """Refused, truncated or served whole: told by its lengths alone, whatever the load."""
+    bounds, slots, trace = drawn_limits(draw), draw.integer(64, 200), drawn_trace(draw)
     engine = scheduler(policy, slots, bounds)
     recorder = Recorder(trace, 1e-2)
     run_simulated(serve(trace, engine, recorder), LinearCost())
