@@ -27,6 +27,8 @@ app = App(
 )
 COMMANDS = {
     "simulate": ("sim.commands.simulate:simulate", "Replay a trace through cache policies."),
+    "sweep": ("sim.commands.sweep:sweep", "Run every combination of options into one table."),
+    "search": ("sim.commands.search:search", "The most load, or the fewest GPUs, for a level."),
     "report": ("reports.cli:report", "Compare runs in one HTML file that opens offline."),
     "show": ("sim.commands.show:show", "Print a run: load, waste, the slowest requests."),
     "calibrate": ("executor.cli:calibrate", "Time a model's steps here, for the simulator."),

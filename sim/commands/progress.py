@@ -15,9 +15,10 @@ QUIET_S = 10.0
 class Progress:
     """How many of the runs are done, what is going on, and for about how long."""
 
-    def __init__(self, runs: int) -> None:
+    def __init__(self, runs: int, before: int = 0) -> None:
+        """`before` of the runs were done earlier, and say nothing of how long the others take."""
         self._runs = runs
-        self._done = 0
+        self._done = self._before = before
         self._status: Status | None = None
         self._began = self._said = monotonic()
 
@@ -29,7 +30,7 @@ class Progress:
         if sys.stderr.isatty():
             from rich.console import Console
 
-            self._status = Console(stderr=True).status(f"0/{self._runs} simulated")
+            self._status = Console(stderr=True).status(f"{self._done}/{self._runs} simulated")
             self._status.start()
 
     def __exit__(
@@ -44,9 +45,11 @@ class Progress:
     def done(self, label: str) -> None:
         """A run has ended."""
         self._done += 1
-        left = (monotonic() - self._began) / self._done * (self._runs - self._done)
+        each_s = (monotonic() - self._began) / (self._done - self._before)
+        left = each_s * (self._runs - self._done)
         rest = f", about {left:,.0f} s left" if left >= 1 else ""
-        self.say(f"{self._done}/{self._runs} simulated{rest}, last {label}")
+        bar = _bar(self._done / self._runs)
+        self.say(f"{bar} {self._done}/{self._runs} simulated{rest}, last {label}")
 
     def say(self, what: str) -> None:
         """Show what is going on."""
@@ -55,3 +58,8 @@ class Progress:
         elif monotonic() - self._said >= QUIET_S:
             self._said = monotonic()
             print(what, file=sys.stderr)
+
+
+def _bar(share: float) -> str:
+    filled = round(20 * share)
+    return "━" * filled + "─" * (20 - filled)

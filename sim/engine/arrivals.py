@@ -28,8 +28,10 @@ class Arrivals(Protocol):
         """These requests have left the engine at `now`; who waited for them may ask."""
 
 
-def arrivals_of(trace: Trace, loop: ClosedLoop | None) -> Arrivals:
-    """The process that the trace and the options describe."""
+def arrivals_of(trace: Trace, loop: ClosedLoop | Arrivals | None) -> Arrivals:
+    """The process that the trace and the options describe, or the one that is given."""
+    if loop is not None and not isinstance(loop, ClosedLoop):
+        return loop
     if trace.turns is not None:
         return Sessions(trace, trace.turns, loop)
     return Stamped(trace) if loop is None else Users(trace, loop)

@@ -112,7 +112,7 @@ def describe_run(run: "Run", command: str) -> dict[str, Any]:
         },
         "device": {
             "name": device.name,
-            "count": setup.tp,
+            "count": setup.gpus,
             "memory_bytes": device.memory_bytes,
             "bandwidth_bytes_per_s": device.bandwidth_bytes_per_s,
             "flops_per_s": device.flops_per_s,
@@ -138,7 +138,7 @@ def describe_run(run: "Run", command: str) -> dict[str, Any]:
             for line in setup.ledger.lines
         ],
         "pool": {
-            "capacity_bytes": setup.pool.capacity_bytes,
+            "capacity_bytes": setup.capacity_bytes,
             "token_bytes": setup.pool.token_bytes,
             "state_bytes": setup.pool.state_bytes,
             "max_len": setup.pool.max_len,
@@ -149,6 +149,8 @@ def describe_run(run: "Run", command: str) -> dict[str, Any]:
             "constants": [constant._asdict() for constant in run.cost.constants],
             "warnings": list(run.cost.warnings),
         },
+        "replicas": setup.replicas,
+        "router": setup.router if setup.replicas > 1 else None,
         "service_level": None if setup.level is None else asdict(setup.level),
         "money": asdict(setup.money),
         "seed": None,

@@ -2,11 +2,12 @@
 
 from dataclasses import replace
 from math import inf
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
 from sim.engine.closed_loop import ClosedLoop
+from sim.run.routing import RouterName
 from sim.units import NANOSECONDS, parse_quantity
 from workloads.arrivals import parse_arrivals
 from workloads.errors import InputError
@@ -20,6 +21,8 @@ Replay = Literal["answers", "stamps"]
 
 LONGEST_THINK_S = 1e9
 MOST_USERS = 10**7
+MOST_REPLICAS = 1024
+ROUTERS = get_args(RouterName)
 
 
 def closed_loop(options: "RunOptions") -> ClosedLoop | None:
@@ -97,3 +100,14 @@ def each_replay(options: "RunOptions") -> list["RunOptions"]:
     if options.users is not None or options.concurrency is not None:
         raise InputError("--replay both: stamps have no users, expected no --users, --concurrency")
     return [replace(options, replay="stamps"), replace(options, replay="answers")]
+
+
+def replicas_of(options: "RunOptions") -> int:
+    """How many. Raises InputError for none, too many, or a router that isn't one."""
+    if isinstance(options.replicas, bool) or not 1 <= options.replicas <= MOST_REPLICAS:
+        raise InputError(
+            f"--replicas {options.replicas}: expected a whole number from 1 to {MOST_REPLICAS:,}"
+        )
+    if options.router not in ROUTERS:
+        raise InputError(f"--router {options.router}: expected one of {', '.join(ROUTERS)}")
+    return options.replicas

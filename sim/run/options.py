@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 from cyclopts import Parameter
 
 from sim.engine.limits import Batching, Preemption, Victim
+from sim.run.routing import RouterName as Router
 from sim.units import parse_bytes
 from workloads.errors import InputError
 
@@ -136,6 +137,13 @@ class RunOptions:
 
     horizon: float | None = None
     """Stop after so many simulated seconds; the rest stays unfinished."""
+
+    replicas: int = 1
+    """Independent engines, each on --tp GPUs with a cache of its own, behind a router."""
+
+    router: Router = "round-robin"
+    """Who serves a request: "round-robin", "least-loaded" (fewest unanswered requests), "session"
+    (where its session went) or "prefix" (where most of its leading blocks went)."""
 
     slo: str | None = None
     """Service level: ttft_p99=2s,tpot_p50=50ms,e2e_p90=30s. Adds goodput, the requests a second

@@ -29,15 +29,15 @@ from sim.policy.spec import Policy
 from sim.run.costs import CostSpec, find_costs
 from sim.run.driver import run_simulated
 from sim.run.engine_presets import DEFAULT, Engine, find_engine
-from sim.run.load import Replay, closed_loop, redrawn, replay_of, replayed
-from sim.run.metrics import Metric, compute_metrics
-from sim.run.money import Money, money, money_metrics
+from sim.run.judged import metrics_of
+from sim.run.load import Replay, closed_loop, redrawn, replay_of, replayed, replicas_of
+from sim.run.metrics import Metric
+from sim.run.money import Money, money
 from sim.run.options import RunOptions
 from sim.run.sampling import sample_interval
 from sim.run.seam import told_by
-from sim.run.service_level import ServiceLevel, level_metrics, parse_level
-from sim.run.session_metrics import session_metrics
-from sim.run.warm_up import WarmUp, counted, parse_warm_up, told
+from sim.run.service_level import ServiceLevel, parse_level
+from sim.run.warm_up import WarmUp, parse_warm_up
 from workloads.errors import InputError
 from workloads.schema import Trace
 from workloads.spec import suggestion
@@ -81,11 +81,18 @@ class Setup:
     own_cost: CostSpec | None = None  # of a third party; without any a roofline predicts
     level: ServiceLevel | None = None
     money: Money = Money()
+    replicas: int = 1
+    router: str = "round-robin"
 
     @property
     def gpus(self) -> int:
         """Devices of the whole run."""
-        return self.tp
+        return self.tp * self.replicas
+
+    @property
+    def capacity_bytes(self) -> int:
+        """KV budget on one device of each replica, together."""
+        return self.pool.capacity_bytes * self.replicas
 
     @property
     def name(self) -> str:
@@ -251,6 +258,8 @@ def prepared(trace: Trace | str | Path, options: RunOptions) -> Setup:
         own_cost=costs.own,
         level=None if options.slo is None else parse_level(options.slo),
         money=money(device.name, options.price, options.watts),
+        replicas=replicas_of(options),
+        router=options.router,
     )
     return replace(setup, interval_s=sample_interval(setup))
 
@@ -325,25 +334,17 @@ def start(setup: Setup, scheduler: Scheduler | None = None) -> Started:
 
 def execute(setup: Setup, cost: StepCost | None = None) -> Run:
     """Run a prepared simulation, under another cost model than its own if one is given."""
+    if setup.replicas > 1:
+        from sim.run.replicas import simulate_replicas  # late: few runs have several
+
+        with told_by(setup.policy, setup.label):
+            log, (model, *_) = simulate_replicas(setup)
+        return Run(setup, log, model, metrics_of(setup, log))
     started, model = start(setup), cost or setup.cost()
     with told_by(setup.policy, setup.label):
         run_simulated(started.effects, model, setup.fast_forward, setup.device.host_bytes_per_s)
         log = started.recorder.log()
     return Run(setup, log, model, metrics_of(setup, log))
-
-
-def metrics_of(setup: Setup, log: Log) -> list[Metric]:
-    """All that a run is judged by, without its warm-up."""
-    since_s = 0.0 if setup.warm_up is None else setup.warm_up.end_s(log.requests["arrival_s"])
-    judged = log if setup.warm_up is None else counted(log, since_s)
-    rows = compute_metrics(judged, setup.pool.capacity_bytes)
-    rows += session_metrics(log, setup.trace, since_s)
-    value = {metric.name: metric.value for metric in rows}
-    if setup.level is not None:
-        rows += level_metrics(setup.level, judged, value["makespan_s"], setup.gpus)
-        value |= {metric.name: metric.value for metric in rows}
-    rows += money_metrics(setup.money, setup.gpus, value["output_throughput"], value.get("goodput"))
-    return rows if setup.warm_up is None else told(rows)
 
 
 def _optioned(

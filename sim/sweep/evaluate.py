@@ -1,0 +1,40 @@
+"""One configuration: its options in, its metrics as one row out. What workers do."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from sim.policy import plugins
+from sim.policy.spec import Policy
+from sim.run.options import RunOptions
+from sim.run.simulation import Run, execute, prepared
+from sim.sweep.grid import Value, with_values
+from workloads.errors import InputError
+from workloads.schema import Trace
+
+Row = dict[str, Any]
+"""`error`, or None and the metrics by name."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What all runs share. Sent to each worker once."""
+
+    base: RunOptions
+    policies: dict[str, type[Policy]] = field(default_factory=dict)  # that --plugin files brought
+
+    def run(self, trace: Trace, point: dict[str, Value]) -> Row:
+        """The row of one combination; what can't be run says so and stops nobody else."""
+        plugins.files.policies.update(self.policies)
+        try:
+            run = execute(prepared(trace, with_values(self.base, point)))
+        except InputError as error:
+            return {"error": str(error)}
+        return row_of(run)
+
+
+def row_of(run: Run) -> Row:
+    """What a table says of a run beside its settings."""
+    setup = run.setup
+    found: Row = {"error": None, "gpus": setup.gpus}
+    found["kv_capacity_bytes"] = setup.pool.capacity_bytes
+    return found | {metric.name: metric.value for metric in run.metrics_list}

@@ -1,0 +1,59 @@
+"""What a command line says of a grid: any option of a run, each as one value, a list or a range."""
+
+from dataclasses import MISSING, fields, make_dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from sim.run.options import RunOptions
+from sim.sweep.grid import Grid, make_grid, read_values
+from workloads.errors import InputError
+
+if TYPE_CHECKING:
+    GridOptions = Any
+else:
+    GridOptions = make_dataclass(
+        "GridOptions",
+        [
+            (field.name, Annotated[list[str] | None, Parameter(negative="")], None)
+            for field in fields(RunOptions)
+        ],
+        namespace={"__module__": __name__},  # cyclopts takes those of `types` for built in
+        frozen=True,
+    )
+    """The names of a run's options; each may be given more than once."""
+
+Given = Annotated[GridOptions | None, Parameter(name="*")]
+
+
+def grid_of(given: GridOptions | None, settings: list[str] | None) -> Grid:
+    """The grid of options given by their own names and by `--set NAME=VALUES`.
+
+    What has one value is no axis. Raises InputError in one line.
+    """
+    texts = {name: list(value) for name, value in vars(given or GridOptions()).items() if value}
+    for setting in settings or ():
+        name, equals, value = setting.partition("=")
+        name = name.strip().replace("-", "_")
+        if not (equals and name and value):
+            raise InputError(f"--set {setting}: expected NAME=VALUES, such as block_size=16,32")
+        texts.setdefault(name, []).append(value)
+    axes = {name: read_values(name, value) for name, value in texts.items()}
+    names = {field.name for field in fields(RunOptions)}
+    single = {
+        name: values[0] for name, values in axes.items() if len(values) == 1 and name in names
+    }
+    needed = [
+        field.name
+        for field in fields(RunOptions)
+        if field.default is field.default_factory is MISSING
+    ]
+    for name in needed:
+        if name not in axes:
+            raise InputError(f"--{name.replace('_', '-')}: missing")
+        single.setdefault(name, axes[name][0])
+    varied = {
+        name: values for name, values in axes.items() if name not in single or len(values) > 1
+    }
+    ordered = sorted(varied, key=lambda name: name != "policy")  # policies vary slowest
+    return make_grid(RunOptions(**single), {name: varied[name] for name in ordered})

@@ -1,0 +1,66 @@
+"""What binds, and how far a service level is from breaking: an answer in words."""
+
+from typing import Any
+
+from sim.run.service_level import parse_level
+from sim.run.simulation import Setup
+from sim.sweep.evaluate import Row
+
+NEARLY = 0.98
+"""Of a limit; the rest is how requests fall."""
+
+
+def margin(row: Row, slo: str) -> str:
+    """How much of its limit the tightest bound takes."""
+    bounds = parse_level(slo).bounds
+    shares = [
+        (row[f"slo_{bound.name}"] / 1e3 / bound.limit_s, bound)
+        for bound in bounds
+        if row.get(f"slo_{bound.name}") is not None
+    ]
+    share, bound = max(shares, key=lambda pair: pair[0])
+    value_s = share * bound.limit_s
+    return (
+        f"{bound.text} is tightest: {value_s:.3g} s of {bound.limit_s:g} s, "
+        f"{100 * (1 - share):.0f} % from breaking"
+    )
+
+
+def broken(row: Row, slo: str) -> str:
+    """Which bound breaks there."""
+    if row.get("lost_bound") is not None:
+        return f"{row['lost_bound']} is lost for certain after {row['lost_at_s']:,.3g} s"
+    for bound in parse_level(slo).bounds:
+        value = row.get(f"slo_{bound.name}")
+        if value is None:
+            return f"{bound.text} is infinite: requests get no answer"
+        if value / 1e3 > bound.limit_s:
+            return f"{bound.text} is {value / 1e3:.3g} s of {bound.limit_s:g} s"
+    return "nothing"
+
+
+def binding(row: Row, setup: Setup) -> str:
+    """The resource that runs out first, by a run's metrics: memory, places in the batch, or time.
+
+    KV memory binds where it makes requests wait or be computed again; the batch where its limit is
+    reached; else steps take as long as they take.
+    """
+    limit = setup.limits.max_num_seqs
+    used = _number(row, "kv_used_peak_bytes") / setup.pool.capacity_bytes
+    if _number(row, "num_preemptions"):
+        return f"KV memory: {_number(row, 'num_preemptions'):,.0f} preemptions"
+    if _number(row, "running_peak") >= limit:
+        return f"--max-num-seqs {limit}: the batch is full at its peak"
+    if used >= NEARLY:
+        return f"KV memory: {100 * used:.0f} % of it at the peak"
+    busy = _number(row, "busy_share")
+    return (
+        f"step time: the GPU is busy {busy:.0f} % of the time, at most "
+        f"{_number(row, 'running_peak'):,.0f} requests run at once, {100 * used:.0f} % of the KV "
+        "budget at the peak"
+    )
+
+
+def _number(row: Row, name: str) -> float:
+    value: Any = row.get(name)
+    return float(value or 0)

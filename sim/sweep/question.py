@@ -1,0 +1,82 @@
+"""What a search is asked: which load, in which steps, or the fewest of what."""
+
+from dataclasses import dataclass
+from math import ceil, floor
+from typing import Literal
+
+from workloads.errors import InputError
+
+Objective = Literal["load", "gpus", "cost"]
+LOADS = ("request_rate", "users", "concurrency")
+MOST_RUNGS = 10**6
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is sought. Loads are whole multiples of `resolution`."""
+
+    objective: Objective = "load"
+    over: str = "request_rate"
+    resolution: float = 0.1
+    least: float | None = None  # loads tried; the resolution itself, if not given
+    most: float | None = None  # without it: until the level is lost
+    draws: int = 1  # seeds of arrivals under each of which the level must hold
+    max_gpus: int = 64
+
+    def __post_init__(self) -> None:
+        if self.over not in LOADS:
+            raise InputError(f"--over {self.over}: expected one of {', '.join(LOADS)}")
+        if not 0 < self.resolution < float("inf"):
+            raise InputError(f"--resolution {self.resolution}: expected a number above 0")
+        if self.over != "request_rate" and self.resolution != int(self.resolution):
+            raise InputError(f"--resolution {self.resolution}: {self.over} are whole numbers")
+        if not 1 <= self.draws <= 1000:
+            raise InputError(f"--draws {self.draws}: expected 1 to 1,000")
+        if self.max_gpus < 1:
+            raise InputError(f"--max-gpus {self.max_gpus}: expected at least 1")
+
+    @property
+    def lowest(self) -> int:
+        """The first load tried, in resolutions."""
+        return max(1, ceil(round((self.least or self.resolution) / self.resolution, 6)))
+
+    @property
+    def rungs(self) -> int | None:
+        """Loads to choose from."""
+        if self.most is None:
+            return None
+        count = floor(round(self.most / self.resolution, 6)) - self.lowest + 1
+        if not 1 <= count <= MOST_RUNGS:
+            raise InputError(f"--over {self.over}: expected loads from low to high")
+        return count
+
+    def load(self, rung: int) -> float | int:
+        """The load of a rung, the shortest decimal for it."""
+        load = (self.lowest + rung) * self.resolution
+        return int(load) if self.over != "request_rate" else float(f"{load:.12g}")
+
+
+def question_of(
+    over: str = "request_rate",
+    resolution: float | None = None,
+    minimise: str | None = None,
+    draws: int = 1,
+    max_gpus: int = 64,
+) -> Question:
+    """From text: `request_rate`, or with limits `request_rate=1:20`. Raises InputError."""
+    name, _, limits = over.replace("-", "_").partition("=")
+    least = most = None
+    if limits:
+        try:
+            least, most = map(float, limits.split(":"))
+        except ValueError:
+            raise InputError(f"--over {over}: expected LOAD=FROM:TO, such as {name}=1:20") from None
+        if not 0 < least <= most < float("inf"):
+            raise InputError(f"--over {over}: expected 0 < FROM <= TO")
+    if minimise not in (None, "gpus", "cost"):
+        raise InputError(f"--minimise {minimise}: expected gpus or cost")
+    objective: Objective = "load"
+    if minimise is not None:
+        objective = "gpus" if minimise == "gpus" else "cost"
+    step = resolution if resolution is not None else 0.1 if name == "request_rate" else 1
+    return Question(objective, name, step, least, most, draws, max_gpus)

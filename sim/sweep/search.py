@@ -1,0 +1,182 @@
+"""The most load that a service level bears, or the fewest GPUs or dollars that bear a load."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from sim.run.options import RunOptions
+from sim.run.simulation import prepared
+from sim.sweep.bisect import Ladder, Top, best_two
+from sim.sweep.evaluate import Row, row_of
+from sim.sweep.fingerprint import key_of, trace_digest
+from sim.sweep.grid import Grid, Value, with_values
+from sim.sweep.hopeless import Lost, execute_until_lost
+from sim.sweep.journal import Journal
+from sim.sweep.question import Question
+from sim.sweep.sweep import plan_of
+from workloads.errors import InputError
+from workloads.schema import Trace
+
+
+@dataclass(frozen=True)
+class Found:
+    """A configuration with the most load, or the fewest replicas, that it holds the level at."""
+
+    point: dict[str, Value]
+    options: RunOptions
+    worth: float  # the load, or minus GPUs or dollars an hour
+    row: Row  # metrics there, of the first draw
+    beyond: Row | None  # one rung on, where the level is broken; None where that was not tried
+
+
+@dataclass
+class Searched:
+    """The answer, and all that was run for it."""
+
+    question: Question
+    best: Found | None
+    runner_up: Found | None
+    rows: list[Row] = field(default_factory=list)  # a row a run, in order of the search
+    configurations: int = 0
+
+    @property
+    def points(self) -> int:
+        """Loads or sizes of configurations that were looked at."""
+        return len({(row["configuration"], row["rung"]) for row in self.rows})
+
+
+class Search:
+    """Runs what a question asks for, each run once in a journal's life."""
+
+    def __init__(
+        self,
+        grid: Grid,
+        trace: Trace,
+        question: Question,
+        journal: Journal | None = None,
+        said: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        """Raises InputError where options and question don't fit together."""
+        if grid.base.slo is None:
+            raise InputError("--slo: missing; expected a service level such as ttft_p99=2s")
+        if "slo" in grid.axes:
+            raise InputError("--slo: expected one service level")
+        taken = {question.over} if question.objective == "load" else {"replicas"}
+        if named := taken & set(grid.axes):
+            raise InputError(f"--set {named.pop()}: is what is sought, expected no values")
+        if question.draws > 1 and grid.base.arrivals is None:
+            raise InputError("--draws: expected --arrivals to draw, such as poisson")
+        if question.objective == "cost" and grid.base.price is None:
+            raise InputError("--minimise cost: expected prices, such as --price h100=2.50/h")
+        self._grid, self._question, self._trace = grid, question, trace
+        self._work, self._plan = plan_of(grid, trace)
+        self._base = replace(grid, base=self._work.base)
+        self._digest = trace_digest(trace)
+        self._journal, self._said = journal, said
+        self._seen: dict[tuple[int, int], tuple[bool, Row]] = {}
+        self._rows: list[Row] = []
+
+    def answer(self) -> Searched:
+        """The best configuration and its runner-up. Raises InputError where none can be run."""
+        ladders = [self._ladder(number) for number in range(len(self._plan))]
+        best, second = best_two(ladders, self.holds)
+        if best is None and all(row["error"] is not None for row in self._rows):
+            raise InputError(self._rows[0]["error"])
+        first, runner_up = (None if top is None else self._found(top) for top in (best, second))
+        return Searched(self._question, first, runner_up, self._rows, len(self._plan))
+
+    def holds(self, number: int, rung: int) -> bool:
+        """Whether the level holds on the rung of a configuration under every draw."""
+        if (number, rung) not in self._seen:
+            first: Row | None = None
+            for draw in range(self._question.draws):
+                row = self._probe(number, rung, draw)
+                first = first or row
+                if not row.get("slo_met"):
+                    self._seen[number, rung] = False, row
+                    return False
+            assert first is not None, "there is a draw"
+            self._seen[number, rung] = True, first
+        return self._seen[number, rung][0]
+
+    def options(self, number: int, rung: int, draw: int = 0) -> RunOptions:
+        """Of one run."""
+        question = self._question
+        options = self._base.options(self._plan[number].point)
+        if question.draws > 1:
+            options = replace(options, seed=options.seed + draw)
+        if question.objective == "load":
+            return with_values(options, {question.over: question.load(rung)})
+        return replace(options, replicas=self._most_replicas(number) - rung)
+
+    def _probe(self, number: int, rung: int, draw: int) -> Row:
+        options = self.options(number, rung, draw)
+        key = key_of(self._digest, options) + "-until-lost"
+        row = None if self._journal is None else self._journal.rows.get(key)
+        if row is None:
+            row = _run(self._trace, options)
+            if self._journal is not None:
+                self._journal.add(key, row)
+        verdict = "holds" if row.get("slo_met") else "does not hold"
+        if row["error"] is not None:
+            verdict = f"can't be run: {row['error']}"
+        load = self._question.over if self._question.objective == "load" else "replicas"
+        value = getattr(options, load)
+        self._said(f"{_named(self._plan[number].point)}, {load} {value:g}: {verdict}")
+        where = {"configuration": number, "rung": rung, "draw": draw, load: value}
+        self._rows.append({**self._plan[number].settings, **where, **row})
+        return row
+
+    def _ladder(self, number: int) -> Ladder:
+        question = self._question
+        if question.objective == "load":
+            rungs = question.rungs
+            last = None if rungs is None else rungs - 1
+            return Ladder(number, last, lambda worth: int(worth) + 1, float)
+        most, each = self._most_replicas(number), self._each(number)
+
+        def first_worth_more(worth: float) -> int:
+            return next((rung for rung in range(most) if -each * (most - rung) > worth), most)
+
+        return Ladder(number, most - 1, first_worth_more, lambda rung: -each * (most - rung))
+
+    def _most_replicas(self, number: int) -> int:
+        tp = int(self._plan[number].settings["tp"])
+        if tp > self._question.max_gpus:
+            raise InputError(f"--max-gpus {self._question.max_gpus}: tp is {tp}, expected as many")
+        return self._question.max_gpus // tp
+
+    def _each(self, number: int) -> float:
+        """What a replica takes: GPUs, or dollars an hour."""
+        options = self._base.options(self._plan[number].point)
+        if self._question.objective == "gpus":
+            return options.tp
+        setup = prepared(self._trace, options)
+        return (setup.money.dollars_per_hour or 0.0) * options.tp
+
+    def _found(self, top: Top) -> Found:
+        beyond = self._seen.get((top.name, top.rung + 1))
+        worth = top.worth
+        if self._question.objective == "load":
+            worth = self._question.load(top.rung)
+        return Found(
+            self._plan[top.name].point,
+            self.options(top.name, top.rung),
+            worth,
+            self._seen[top.name, top.rung][1],
+            None if beyond is None else beyond[1],
+        )
+
+
+def _run(trace: Trace, options: RunOptions) -> Row:
+    try:
+        found = execute_until_lost(prepared(trace, options))
+    except InputError as error:
+        return {"error": str(error)}
+    if isinstance(found, Lost):
+        return {"error": None, "lost_at_s": found.at_s, "lost_bound": found.bound, "slo_met": 0}
+    return {"lost_at_s": None, "lost_bound": None} | row_of(found)
+
+
+def _named(point: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in point.items()) or "the configuration"

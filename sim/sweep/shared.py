@@ -1,0 +1,65 @@
+"""A trace once in memory for any number of processes: Arrow columns, mapped and not copied."""
+
+import json
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from workloads.schema import PrefixBlocks, Provenance, Trace, Turns
+
+PARTS: dict[str, type] = {"prefix": PrefixBlocks, "turns": Turns}
+
+
+def write_shared(trace: Trace, path: Path) -> None:
+    """The trace as one Arrow IPC file: a row, and in each column a whole array as a list."""
+    arrays: dict[str, Any] = {}
+    plain: dict[str, Any] = {"name": trace.name, "provenance": asdict(trace.provenance)}
+    for name in ("arrival_s", "prompt_tokens", "output_tokens"):
+        arrays[name] = getattr(trace, name)
+    for part in PARTS:
+        if (held := getattr(trace, part)) is not None:
+            plain[part] = {}
+            for field in fields(held):
+                value = getattr(held, field.name)
+                if isinstance(value, np.ndarray):
+                    arrays[f"{part}.{field.name}"] = value
+                else:
+                    plain[part][field.name] = value
+    columns = {
+        name: pa.LargeListArray.from_arrays(
+            pa.array([0, len(values)], pa.int64()), pa.array(values)
+        )
+        for name, values in arrays.items()
+    }
+    table = pa.table(columns).replace_schema_metadata({"kvtwin": json.dumps(plain)})
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table)
+
+
+def map_shared(source: Path | bytes) -> Trace:
+    """The trace of a file, which stays on disk until it is looked at, or of a file's bytes."""
+    buffer = pa.py_buffer(source) if isinstance(source, bytes) else pa.memory_map(str(source))
+    table = pa.ipc.open_file(buffer).read_all()
+    plain = json.loads(table.schema.metadata[b"kvtwin"])
+    arrays = {
+        name: table.column(name).chunk(0).values.to_numpy(zero_copy_only=True)
+        for name in table.column_names
+    }
+    parts: dict[str, Any] = {}
+    for part, kind in PARTS.items():
+        if part in plain:
+            own = {k.partition(".")[2]: v for k, v in arrays.items() if k.startswith(f"{part}.")}
+            parts[part] = kind(**plain[part], **own)
+    provenance = plain["provenance"]
+    provenance["notes"] = tuple(provenance["notes"])
+    return Trace(
+        plain["name"],
+        arrays["arrival_s"],
+        arrays["prompt_tokens"],
+        arrays["output_tokens"],
+        Provenance(**provenance),
+        **parts,
+    )
