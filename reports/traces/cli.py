@@ -46,11 +46,12 @@ def describe(
     """
     from dataclasses import asdict
 
+    from workloads.console import print_json
     from workloads.describe import DEFINITIONS
     from workloads.describe import describe as described
     from workloads.read import read_counted, read_trace
     from workloads.schema import Trace
-    from workloads.show import print_description, print_json
+    from workloads.show import print_description
     from workloads.steps import apply_steps
 
     if output is not None:
