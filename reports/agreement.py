@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from reports.formats import listed
-from reports.language import tr
+from reports.language import retold, tr
 from reports.load import Run
 from reports.ranking import one_trace
 from reports.validation import Row, Validation
@@ -135,6 +135,6 @@ def belief(rows: Sequence[Row]) -> tuple[str, ...]:
             if worst_mean <= TRUSTED
             else tr("Believe what is counted, not the times.")
         )
-    if missing := [tr(row.label) for row in rows if row.measured is None]:
+    if missing := [retold(row.label) for row in rows if row.measured is None]:
         said.append(tr("Not recorded: {labels}.", labels=listed(missing)))
     return tuple(said)

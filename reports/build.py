@@ -13,8 +13,9 @@ from reports.arrays import Arrays
 from reports.assets import plotly_js
 from reports.caveats import caveats
 from reports.charts import SHOWN, charts, shown
-from reports.figures.time_split import PARTS
-from reports.language import LANGUAGES, Language, current, speaking, tr
+from reports.figures import time_split, waterfall
+from reports.grid import find_grid
+from reports.language import LANGUAGES, Language, current, retold, speaking, tr
 from reports.load import Run, load_runs, uniquely_labelled
 from reports.ranking import limitation
 from reports.replays import hidden_table, replays
@@ -30,11 +31,12 @@ def write_report(
     out: Path,
     title: str | None = None,
     validation: Path | None = None,
-    language: Language = "en",
+    language: Language | None = None,
 ) -> Path:
     """Write the report of these runs (loaded ones, or folders as `load_runs` takes them) to `out`.
 
-    `validation` is a file of predicted against measured numbers, shown before anything else.
+    `validation` is a file of predicted against measured numbers, shown before anything else; the
+    language is the one spoken now if none is given.
     The file appears whole or not at all. Raises InputError where a folder can't be read or the
     file can't be written, and for a name that doesn't end in .html: it may be a trace's.
     """
@@ -43,7 +45,7 @@ def write_report(
     for run in runs:
         loaded += [run] if isinstance(run, Run) else load_runs([run])
     judged = None if validation is None else load_validation(validation)
-    with speaking(language):
+    with speaking(language or current()):
         page = render(uniquely_labelled(loaded), title, judged)
     with _parents(out), replacing(out) as unfinished:
         unfinished.write_text(page, encoding="utf-8")
@@ -87,6 +89,7 @@ def render(
         lstrip_blocks=True,
     )
     environment.globals["_"] = tr
+    environment.globals["retold"] = retold
     if swept := find_sweep(runs):
         runs = in_order(swept)
     elif paired := pairs(runs):
@@ -103,7 +106,10 @@ def render(
         drawn_runs=shown(runs),
         dashes=theme.SVG_DASHES,
         uses=theme.SHOWN_USES if "cached" in str(figures.get("memory-shares")) else theme.USES,
-        parts=PARTS,
+        parts=time_split.PARTS,
+        lived=waterfall.PARTS,
+        grid=find_grid(runs),
+        curves=next((chart.figure.data for chart in drawn if chart.id == "capacity"), ()),
         many=len(runs) > SHOWN,
         pairs=pairs(runs),
         sweep=swept,

@@ -1,6 +1,6 @@
 """What a reader must know before believing the times: where they come from, what isn't in them."""
 
-from reports.language import tr
+from reports.language import retold, tr
 from reports.load import Run
 
 
@@ -8,7 +8,7 @@ def caveats(run: Run) -> tuple[str, ...]:
     """Each warning of the cost model; nothing of a measured run."""
     if run.info.kind == "measured":
         return ()
-    return tuple(tr(warning) for warning in run.info.cost.warnings)
+    return tuple(retold(warning) for warning in run.info.cost.warnings)
 
 
 def times(run: Run) -> str:
@@ -19,7 +19,7 @@ def times(run: Run) -> str:
     if name == "roofline":
         return tr("roofline, from the device's datasheet only")
     if name == "table":
-        return tr("measured kernel times: {source}", source=_profile(run))
+        return tr("measured kernel times: {source}", source=retold(_profile(run)))
     return tr("cost model {name}", name=name)
 
 

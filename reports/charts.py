@@ -7,8 +7,11 @@ import plotly.graph_objects as go
 
 from reports import tables
 from reports.agreement import Pair, pairs
+from reports.figures.address_map import address_map
 from reports.figures.agreement import error_bars, scatter
+from reports.figures.capacity import capacity
 from reports.figures.gantt import gantt
+from reports.figures.grid import grid_figure
 from reports.figures.latency import latency
 from reports.figures.load_over_time import load_over_time
 from reports.figures.memory_over_time import memory_over_time
@@ -17,6 +20,7 @@ from reports.figures.running_over_time import running_over_time
 from reports.figures.sweep import sweep_figure
 from reports.figures.time_split import time_split
 from reports.figures.waterfall import lives, waterfall
+from reports.grid import find_grid
 from reports.language import tr
 from reports.latency import end_to_end, time_per_output_token, time_to_first_token
 from reports.load import Run
@@ -63,6 +67,9 @@ def charts(runs: Sequence[Run], validation: Validation | None) -> Iterator[Chart
         yield from _agreement(found, validation)
     if swept := find_sweep(runs):
         yield _sweep(swept)
+    elif grid := find_grid(runs):
+        yield Chart("grid", tr("Whether each policy keeps up, and the p99 of TTFT, by two numbers"),
+                    *grid_figure(grid))  # fmt: skip
     few = shown(runs)
     points = max(60, min(400, SPANS // len(few)))
     if any(run.count("finished") or run.count("truncated") for run in runs):
@@ -79,6 +86,9 @@ def charts(runs: Sequence[Run], validation: Validation | None) -> Iterator[Chart
                         running_over_time(sampled, points), None)  # fmt: skip
             yield Chart("memory-over-time", tr("KV memory by use over time, by run"),
                         memory_over_time(sampled, points), tables.memory(sampled))  # fmt: skip
+        if mapped := [run for run in sampled if run.held is not None and len(run.held)]:
+            yield Chart("address-map", tr("Addresses of the KV memory held over time, by run"),
+                        *address_map(mapped))  # fmt: skip
         with_steps = [run for run in runs if len(run.steps["start_s"])]
         if with_steps:
             yield Chart("time-split", tr("Seconds the engine spent by kind of step, by run"),
@@ -97,6 +107,10 @@ def charts(runs: Sequence[Run], validation: Validation | None) -> Iterator[Chart
         first = ranked(started)[0]
         yield Chart("gantt", tr("When requests waited and ran: {label}", label=first.label),
                     gantt(first), None)  # fmt: skip
+    curves = list(dict.fromkeys(curve for run in few for curve in run.info.capacity))
+    if curves:
+        yield Chart("capacity", tr("Requests at once against their length"),
+                    *capacity(curves[:SHOWN]))  # fmt: skip
 
 
 def _sweep(swept: Sweep) -> Chart:

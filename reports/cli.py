@@ -14,7 +14,6 @@ def report(
     *,
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
     title: str | None = None,
-    lang: str = "en",
     csv: Path | None = None,
     figures: Path | None = None,
     perfetto: Path | None = None,
@@ -30,8 +29,6 @@ def report(
         File to write, ending in .html; `report.html` in the first of the folders if not given.
     title
         Heading of the report; names the trace or traces if not given.
-    lang
-        Language of the page: en, or zh (简体中文).
     csv
         Also write every metric of every run as CSV.
     figures
@@ -45,16 +42,14 @@ def report(
     from reports.build import check_name, write_report
     from reports.export import comparison_csv
     from reports.files import VALIDATION
-    from reports.language import language
     from reports.load import load_runs
     from workloads.write import replacing
 
-    spoken = language(lang)
     if output is not None:
         check_name(output)  # a typing slip needn't wait for the runs to load
     runs = load_runs(dirs)
     judged = next((file for folder in dirs if (file := folder / VALIDATION).is_file()), None)
-    written = write_report(runs, output or dirs[0] / "report.html", title, judged, spoken)
+    written = write_report(runs, output or dirs[0] / "report.html", title, judged)
     others: list[Path] = []
     if csv is not None:
         with replacing(csv) as unfinished:

@@ -68,6 +68,7 @@ def _opened(file: Path) -> Iterator["Page"]:
         page = context.new_page()
         page.add_init_script(REPEATABLE)
         page.goto(file.resolve().as_uri())
+        page.evaluate("drawAll(false)")
         yield page
         browser.close()
 

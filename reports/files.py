@@ -14,5 +14,12 @@ PLANS = "-plans.jsonl"
 TIMES = "-times.csv"
 """And what the steps of the last replay took."""
 
+LAYOUT = "layout"
+"""In a run folder, where memory has addresses: LAYOUT.parquet, how much of each stretch of them is
+held at each sample of the timeline."""
+
+STRETCHES = 64
+"""Equal parts of the addresses that LAYOUT tells of."""
+
 MEMORY = ("live", "reserved", "internal", "external", "metadata", "free")
 """Uses of a pool's bytes, in the order of `sim.policy.manager.Memory`; they sum to it."""

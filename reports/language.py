@@ -1,11 +1,14 @@
-"""The language that pages and summaries speak: English in the source, others by a catalogue.
+"""The language that pages, summaries and help speak: English in the source, others by a catalogue.
 
-A catalogue is locale/<language>.json, English text to translation; tests/reports/test_language.py
-holds it complete. Numbers, names of policies and commands are the same in every language.
+A catalogue is the files of locale/<language>/, English text to translation: page.json what pages
+and summaries say, help.json what --help does, runs.json what a run folder brings.
+tests/reports/test_language.py holds them complete. Numbers, names of policies and commands are the
+same in every language.
 """
 
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
@@ -42,6 +45,54 @@ def tr(text: str, /, **values: object) -> str:
     return known.format(**values) if values else known
 
 
+def retold(text: str) -> str:
+    """A finished text, as a run folder brings it, in the current language.
+
+    Where it isn't in the catalogue whole, it is taken for a filling of one of its templates, or for
+    several texts joined by semicolons; what is neither stays as it is.
+    """
+    if current() == "en":
+        return text
+    known = catalogue(current())
+    if text in known:
+        return known[text]
+    for pattern, template in _templates(current()):
+        if found := pattern.fullmatch(text):
+            fields = {name: retold(value) for name, value in found.groupdict().items()}
+            return known[template].format(**fields)
+    return "；".join(retold(part) for part in text.split("; ")) if "; " in text else text
+
+
+@cache
+def _templates(language: Language) -> list[tuple[re.Pattern[str], str]]:
+    """Those with the most words of their own first."""
+    found = []
+    for text in _file(language, "runs.json"):
+        if names := re.findall(r"\{(\w+)\}", text):
+            pattern = re.escape(text)
+            for name in names:
+                pattern = pattern.replace(rf"\{{{name}\}}", f"(?P<{name}>.+?)")
+            found.append((re.compile(pattern), text))
+    return sorted(found, key=lambda one: -len(one[1]))
+
+
+def spoken(words: Sequence[str]) -> tuple[Language, list[str]]:
+    """What --lang says, wherever it stands among the words of a command, and the other words.
+
+    Raises InputError for a language that isn't spoken here.
+    """
+    name, others = "en", []
+    left = iter(words)
+    for word in left:
+        if word == "--lang":
+            name = next(left, "")
+        elif word.startswith("--lang="):
+            name = word.removeprefix("--lang=")
+        else:
+            others.append(word)
+    return language(name), others
+
+
 def language(name: str) -> Language:
     """The language of this name. Raises InputError for one that isn't spoken here."""
     for known in LANGUAGES:
@@ -55,6 +106,11 @@ def catalogue(language: Language) -> dict[str, str]:
     """English to the language; empty for English itself."""
     if language == "en":
         return {}
-    file = files("reports") / "locale" / f"{language}.json"
+    names = ("page.json", "help.json", "runs.json")
+    return {text: said for name in names for text, said in _file(language, name).items()}
+
+
+def _file(language: Language, name: str) -> dict[str, str]:
+    file = files("reports") / "locale" / language / name
     found: dict[str, str] = json.loads(file.read_text(encoding="utf-8"))
     return found

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reports.files import MEMORY, SCHEMA_VERSION
+from reports.files import LAYOUT, MEMORY, SCHEMA_VERSION, STRETCHES
 from reports.recorded import recorded
 from reports.run_json import RunInfo
 from workloads.columns import Kind, read_columns
@@ -32,7 +32,14 @@ REQUESTS = (
     "generated_tokens",
 )
 STEPS = ("start_s", "end_s", "prefill_tokens")
-OPTIONAL = ("preemptions", "recomputed_tokens", "cached_tokens", "cached_bytes")
+OPTIONAL = (
+    "preemptions",
+    "recomputed_tokens",
+    "cached_tokens",
+    "cached_bytes",
+    "preempted_s",
+    "recomputing_s",
+)
 """Columns that a run may lack; then they are zero."""
 TIMELINE = ("time_s", "running", "waiting", *(f"{use}_bytes" for use in MEMORY))
 
@@ -47,6 +54,8 @@ class Run:
     requests: Columns
     steps: Columns
     timeline: Columns
+    held: NDArray[np.int64] | None = None
+    """(samples, stretches): how much of each stretch of the addresses is held, in 255ths."""
 
     def value(self, metric: str) -> float | None:
         """A metric's value; None where it is null or unknown to this run."""
@@ -57,7 +66,7 @@ class Run:
         return int(np.count_nonzero(self.requests["status"] == status))
 
 
-def optional(run: Run, name: str) -> NDArray[np.int64]:
+def optional(run: Run, name: str) -> NDArray[Any]:
     """A column of the requests that not every producer writes; zeros where it isn't."""
     return run.requests.get(name, np.zeros(len(run.requests["status"]), np.int64))
 
@@ -107,6 +116,7 @@ def _load(folder: Path) -> Run:
         _table(folder / "requests.parquet", REQUESTS),
         _table(folder / "steps.parquet", STEPS),
         _table(folder / "timeline.parquet", TIMELINE),
+        _layout(folder / f"{LAYOUT}.parquet"),
     )
     _check_whole(run)
     if info.kind == "measured":
@@ -145,8 +155,19 @@ def _table(file: Path, names: tuple[str, ...]) -> Columns:
     if not file.exists():
         raise InputError(f"{file}: no such file, expected a table of the run")
     wanted = {name: _kind(name) for name in names}
-    others: dict[str, Kind] = dict.fromkeys(OPTIONAL, "whole")
+    others = {name: _kind(name) for name in OPTIONAL}
     return read_columns(file, wanted, ", ".join(names), others)[0]
+
+
+def _layout(file: Path) -> NDArray[np.int64] | None:
+    if not file.exists():
+        return None
+    wanted: dict[str, Kind] = {f"stretch_{i}": "whole" for i in range(STRETCHES)}
+    columns = read_columns(file, wanted, "stretch_0 and so on")[0]
+    held: NDArray[np.int64] = np.stack(list(columns.values()), axis=1)
+    if len(held) and not 0 <= int(held.min()) <= int(held.max()) <= 255:
+        raise InputError(f"{file}: expected whole numbers from 0 to 255")
+    return held
 
 
 def _kind(name: str) -> Kind:

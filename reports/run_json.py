@@ -105,6 +105,13 @@ class PoolInfo(Part):
     groups: tuple[LayerGroup, ...] = ()
 
 
+class Capacity(Part):
+    """How many requests of each length the KV budget holds at once: (tokens, requests)."""
+
+    label: str
+    points: tuple[tuple[int, int], ...]
+
+
 class Pressure(Part):
     """What gives way where memory is short."""
 
@@ -159,6 +166,7 @@ class RunInfo(Part):
     cost: Cost
     engine: str | None = None
     seed: int | None = None
+    capacity: tuple[Capacity, ...] = ()
     order: int | None = None  # position among the runs of one command
     warm_up: WarmUp | None = None
     replay: Literal["answers", "stamps"] | None = None  # of a trace with sessions

@@ -67,11 +67,7 @@ def find_sweep(runs: Sequence[Run]) -> Sweep | None:
         return None
     if len({run.info.device.name for run in runs}) > 1:
         return None
-    axes = [axis for axis in AXES if len({axis.value(run) for run in runs}) > 1]
-    if axes[1:] == [AXES[-1]]:
-        axes = axes[:1]
-    if not one_trace(runs):
-        axes.append(RATE)
+    axes = varying(runs)
     if len(axes) != 1:
         return None
     lines: dict[str, list[tuple[float, Run]]] = {}
@@ -85,6 +81,16 @@ def find_sweep(runs: Sequence[Run]) -> Sweep | None:
         if len({value for value, _ in line}) < len(line):
             return None
     return Sweep(axes[0], lines) if max(map(len, lines.values())) > 1 else None
+
+
+def varying(runs: Sequence[Run]) -> list[Axis]:
+    """The numbers in which these runs differ; not the KV budget where it follows from another."""
+    axes = [axis for axis in AXES if len({axis.value(run) for run in runs}) > 1]
+    if len(axes) > 1 and axes[-1] is AXES[-1]:
+        others = {tuple(axis.value(run) for axis in axes[:-1]) for run in runs}
+        whole = {tuple(axis.value(run) for axis in axes) for run in runs}
+        axes = axes[:-1] if len(whole) == len(others) else axes
+    return axes if one_trace(runs) else [*axes, RATE]
 
 
 def in_order(sweep: Sweep) -> list[Run]:

@@ -84,7 +84,8 @@ def waterfall(runs: Sequence[Run]) -> Table:
     """The requests at the percentiles."""
     return Table(
         (tr("run"), tr("percentile"), tr("request id"), tr("queued (s)"), tr("prefill (s)"),
-         tr("decode (s)"), tr("preemptions"), tr("recomputed (tokens)")),
+         tr("decode (s)"), tr("preempted (s)"), tr("recomputing (s)"), tr("preemptions"),
+         tr("recomputed (tokens)")),
         tuple(
             (
                 run.label,
@@ -93,6 +94,8 @@ def waterfall(runs: Sequence[Run]) -> Table:
                 number(life.queued, "s"),
                 number(life.prefill, "s"),
                 number(life.decode, "s"),
+                number(life.preempted, "s"),
+                number(life.recomputing, "s"),
                 f"{life.preemptions:,}",
                 f"{life.recomputed_tokens:,}",
             )

@@ -10,7 +10,7 @@ from rich.text import Text
 from reports.caveats import caveats, times
 from reports.comparison import MetricLike, rows
 from reports.formats import rate_per_s
-from reports.language import current, tr
+from reports.language import current, retold, tr
 from reports.load import Run
 from reports.sections import warm_up
 from reports.service import service
@@ -103,7 +103,7 @@ def summary_table(
     table.add_column(tr("policy"), no_wrap=True)
     for row in shown:
         unit = row.unit.replace("requests", "")  # wider than any count of them
-        label = tr(row.label) if current() != "en" else SHORT.get(row.name, row.label)
+        label = retold(row.label) if current() != "en" else SHORT.get(row.name, row.label)
         heading = "\n".join([*label.replace(" ", "\n").split("\n"), *filter(None, [unit])])
         if row.name in SHORT and current() == "en":
             heading = "\n".join(filter(None, [label, unit]))

@@ -4,11 +4,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rich.table import Table
-
 from reports import formats
 from reports.run_json import Number, Part, Version
-from workloads.console import console
+from workloads.console import console, sheet
 from workloads.incoming import checked, read_json
 from workloads.outgoing import visible_in
 
@@ -88,10 +86,9 @@ def print_rows(content: dict[str, Any]) -> None:
     """A table on the terminal."""
     found = Validation.model_validate(content)
     for policy, rows in by_policy(found.rows).items():
-        table = Table(title=policy, title_justify="left", box=None)
-        for name in ("metric", "unit", "predicted", "measured", "error %", "spread %", "±", ""):
-            left = name in ("metric", "unit")
-            table.add_column(name, justify="left" if left else "right", no_wrap=True)
+        numbers = ("predicted", "measured", "error %", "spread %", "±", "")
+        table = sheet("metric", "unit", *numbers, right=numbers)
+        table.title, table.title_justify = policy, "left"
         for row in rows:
             table.add_row(*row)
         console().print(table)

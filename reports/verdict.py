@@ -10,7 +10,7 @@ from typing import NamedTuple
 from reports import agreement, sweep
 from reports.cuts import cut_sentences, served_whole_by_memory
 from reports.formats import counted, duration, gib, listed, rate_per_s
-from reports.language import tr
+from reports.language import retold, tr
 from reports.load import Run
 from reports.ranking import CLOSE, cost_models, limitation, ranked, simplicity, tied, unlike
 from reports.replays import first_words, replays
@@ -270,14 +270,13 @@ def _apart(runs: Sequence[Run], judged: Sequence[Run]) -> tuple[str, ...]:
     """Lossy runs, a sentence each; all are where none is exact."""
     said = []
     for run in runs:
-        if (loss := limitation(run)) is None or not _served(run):
+        if (lost := limitation(run)) is None or not _served(run):
             continue
+        names = {"label": run.label, "loss": retold(lost)}
         if run in judged:
-            said.append(
-                tr("{label} changes the model's answers: {loss}.", label=run.label, loss=tr(loss))
-            )
+            said.append(tr("{label} changes the model's answers: {loss}.", **names))
             continue
-        label = tr("{label} ({loss})", label=run.label, loss=tr(loss))
+        label = tr("{label} ({loss})", **names)
         said.append(
             tr("Apart, because it changes the model's answers: ")
             + _bears(run).replace(run.label, label, 1)
@@ -371,7 +370,7 @@ def _swept(found: sweep.Sweep) -> Verdict:
     up = [service(run).keeps_up for line in found.lines.values() for _, run in line]
     tone = "ok" if all(up) else "mixed" if any(up) else "failed"
     apart = [
-        tr("{label} changes the model's answers: {loss}.", label=policy, loss=tr(loss))
+        tr("{label} changes the model's answers: {loss}.", label=policy, loss=retold(loss))
         for policy, loss in sweep.lossy(found).items()
     ]
     status = tr("what varies: {axis}", axis=tr(found.axis.name))

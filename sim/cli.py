@@ -8,6 +8,8 @@ from types import FrameType
 
 from cyclopts import App, CycloptsError
 
+from reports.language import speaking, spoken
+from sim.commands.spoken_help import SpokenHelp
 from workloads.errors import InputError
 from workloads.options import whole_numbers
 from workloads.outgoing import visible
@@ -24,6 +26,7 @@ app = App(
     version=lambda: version("kvtwin"),
     suppress_keyboard_interrupt=False,
     config=whole_numbers,
+    help_formatter=SpokenHelp(),
 )
 COMMANDS = {
     "simulate": ("sim.commands.simulate:simulate", "Replay a trace through cache policies."),
@@ -100,7 +103,9 @@ def main() -> None:
 
 def _run() -> int:
     try:
-        app(exit_on_error=False, print_error=False)
+        language, words = spoken(sys.argv[1:])
+        with speaking(language):
+            app(words, exit_on_error=False, print_error=False)
     except SystemExit as error:
         if isinstance(error.__context__, BrokenPipeError):  # rich's own end of the help
             return PIPE_CLOSED

@@ -189,6 +189,8 @@ def find_device(name: str, *, memory_alone: bool = False) -> Device:
     if words.removeprefix("rtx-") in DEVICES:
         return DEVICES[words.removeprefix("rtx-")]
     like = [one for one in DEVICES if one.startswith(words) or words.startswith(one)]
+    if not like and (reported := device_called(words)) is not None:
+        like = [reported.name]
     if len(like) == 1 and like[0].startswith(words):
         return DEVICES[like[0]]
     hint = f"it may be {' or '.join(like)}" if like else suggestion(lower, DEVICES)

@@ -1,12 +1,14 @@
 """What is printed: JSON, and tables as wide as the terminal, or as a file needs to read them."""
 
 import json
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from workloads.outgoing import visible_lines
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 WIDTH = 160
 """Columns where there is no terminal to ask: a pipe or a file wants rows whole."""
@@ -20,6 +22,20 @@ def json_text(value: Any) -> str:
 def print_json(value: Any) -> None:
     """What every `--json` prints."""
     print(json_text(value))
+
+
+def sheet(*columns: str, right: Collection[str] = ()) -> "Table":
+    """An empty table in the one style. Texts break where they don't fit, numbers (`right`) don't:
+    a cut number would be a wrong one."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for name in columns:
+        number = name in right
+        table.add_column(
+            name, justify="right" if number else "left", overflow="fold", no_wrap=number
+        )
+    return table
 
 
 def console() -> "Console":

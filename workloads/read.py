@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -138,8 +139,10 @@ def _place(path_or_name: str | PathLike[str]) -> _Place:
     entry, label = shipped(given), encodable(given)
     path = Path(given) if entry is None else entry.path
     if not path.exists():
-        names = ", ".join(known.name for known in SHIPPED)
-        raise InputError(f"{label}: no such file, nor a shipped trace; those are: {names}")
+        names = [known.name for known in SHIPPED]
+        close = get_close_matches(label.lower(), names, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"those are: {', '.join(names)}"
+        raise InputError(f"{label}: no such file, nor a shipped trace; {hint}")
     name = encodable(path.name.split(".")[0]) if entry is None else entry.name
     return _Place(path, label, name)
 

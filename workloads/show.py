@@ -1,18 +1,21 @@
 """Prints a catalog or a description on stdout, for people."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from rich.table import Table
 from rich.text import Text
 
 from workloads.catalog import ShippedTrace
-from workloads.console import console
+from workloads.console import console, sheet
 from workloads.describe import DEFINITIONS, Description, TokenStats
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 
 def print_catalog(shipped: Sequence[ShippedTrace]) -> None:
     """Print one row a shipped trace."""
-    table = Table("name", "format", "licence", "description")
+    table = sheet("name", "format", "licence", "description")
     for entry in shipped:
         table.add_row(entry.name, entry.format, entry.licence, entry.description)
     console().print(table)
@@ -63,17 +66,17 @@ def facts(description: Description) -> list[tuple[str, str]]:
     return [*found.items(), *(("note", note) for note in provenance.notes)]
 
 
-def _facts(description: Description) -> Table:
-    table = Table("fact", "value", title=Text(description.name), title_justify="left")
+def _facts(description: Description) -> "Table":
+    table = sheet("fact", "value")
+    table.title, table.title_justify = Text(description.name), "left"
     for name, value in facts(description):
         table.add_row(name, Text(value))
     return table
 
 
-def _lengths(description: Description) -> Table:
-    table = Table("tokens")
-    for column in ("p50", "p90", "p99", "mean", "min", "max", "total"):
-        table.add_column(column, justify="right")
+def _lengths(description: Description) -> "Table":
+    numbers = ("p50", "p90", "p99", "mean", "min", "max", "total")
+    table = sheet("tokens", *numbers, right=numbers)
     for name, stats in (
         ("prompt", description.prompt_tokens),
         ("output", description.output_tokens),

@@ -7,9 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple
 
-from rich.table import Table
-
-from workloads.console import console
+from workloads.console import console, sheet
 
 if TYPE_CHECKING:
     from executor.kernels.pool import Storage
@@ -28,9 +26,7 @@ class Finding(NamedTuple):
 def examine(device: str | None) -> int:
     """Print all findings; 0, or 1 where something that should work doesn't."""
     found = list(findings(device))
-    table = Table(box=None)
-    for name in ("", "what", "why"):
-        table.add_column(name)
+    table = sheet("", "what", "why")
     for what, works, why in found:
         table.add_row({True: "ok", False: "FAILS", None: "-"}[works], what, why)
     console().print(table)

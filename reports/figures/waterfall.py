@@ -1,4 +1,4 @@
-"""Where a request's time went: queued, prefilled, decoded, for the p50, p90 and p99 request."""
+"""Where the time of the p50, p90 and p99 request went: queued, prefill, decode, preempted."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -16,6 +16,8 @@ PARTS = {
     "queued": ("#7CC4EC", "#16202B"),
     "prefill": ("#8F6526", "#FFFFFF"),
     "decode": ("#2F6F73", "#FFFFFF"),
+    "preempted": ("#C8461E", "#FFFFFF"),
+    "recomputing": ("#E69F00", "#16202B"),
 }
 PERCENTILES = (50, 90, 99)
 
@@ -28,6 +30,8 @@ class Life(NamedTuple):
     queued: float
     prefill: float
     decode: float
+    preempted: float  # after the first token
+    recomputing: float
     preemptions: int
     recomputed_tokens: int
 
@@ -45,13 +49,17 @@ def lives(run: Run) -> list[Life]:
     for q in PERCENTILES:
         row = int(ordered[max(int(np.ceil(q / 100 * len(ordered))) - 1, 0)])
         start, first = table["first_scheduled_s"][row], table["first_token_s"][row]
+        away = float(optional(run, "preempted_s")[row])
+        redone = float(optional(run, "recomputing_s")[row])
         found.append(
             Life(
                 f"p{q}",
                 int(table["request_id"][row]),
                 float(start - table["arrival_s"][row]),
                 float(first - start),
-                float(table["finish_s"][row] - first),
+                float(table["finish_s"][row] - first) - away - redone,
+                away,
+                redone,
                 int(optional(run, "preemptions")[row]),
                 int(optional(run, "recomputed_tokens")[row]),
             )

@@ -1,6 +1,6 @@
-// Draws the charts from the JSON beside them, in the reader's colour scheme. Printing redraws them
-// in the light one at the paper's width. A table that is cut at the right says so; one with buttons
-// in its head sorts.
+// Draws each chart from the JSON beside it when it comes near, and the rest while nothing else is
+// to do, in the reader's colour scheme. Printing draws all in the light one at the paper's width. A
+// table that is cut at the right says so; one with buttons in its head sorts.
 "use strict";
 const config = (id) => ({
   displaylogo: false,
@@ -12,10 +12,15 @@ const config = (id) => ({
   ],
   toImageButtonOptions: { format: "svg", filename: `kvtwin-${id}` },
 });
-const arrays = JSON.parse(document.getElementById("arrays").textContent).map((text) => {
-  const bytes = Uint8Array.from(atob(text), (sign) => sign.charCodeAt(0));
-  return new Float32Array(bytes.buffer);
-});
+const encoded = JSON.parse(document.getElementById("arrays").textContent);
+const decoded = new Map();
+const array = (number) => {
+  if (!decoded.has(number)) {
+    const bytes = Uint8Array.from(atob(encoded[number]), (sign) => sign.charCodeAt(0));
+    decoded.set(number, new Float32Array(bytes.buffer));
+  }
+  return decoded.get(number);
+};
 // The inks of the light scheme and what stands for them in the dark one.
 const inks = [
   ["#16202A", "#E6EAEE"], ["#5B6670", "#A9B4BE"], ["#DDE1E5", "#3A444D"], ["#EEF0F2", "#2A333B"],
@@ -25,26 +30,43 @@ const inks = [
 ];
 const parse = (text, dark) => {
   const shown = dark ? inks.reduce((all, [from, to]) => all.replaceAll(from, to), text) : text;
-  return JSON.parse(shown, (key, value) => (value && value.$ !== undefined ? arrays[value.$] : value));
+  return JSON.parse(shown, (key, value) => (value && value.$ !== undefined ? array(value.$) : value));
 };
 const scheme = window.matchMedia("(prefers-color-scheme: dark)");
 const scripts = [...document.querySelectorAll("script[data-chart]")];
-const draw = (dark, width) => {
-  for (const script of scripts) {
-    const place = document.getElementById(script.dataset.chart);
-    const { data, layout } = parse(script.textContent, dark);
-    if (width) Object.assign(layout, { autosize: false, width: width(place) });
-    Plotly.react(place, data, layout, config(place.id));
-  }
+const drawn = new Set();
+const draw = (script, dark, width) => {
+  const place = document.getElementById(script.dataset.chart);
+  const { data, layout } = parse(script.textContent, dark);
+  if (width) Object.assign(layout, { autosize: false, width });
+  Plotly.react(place, data, layout, config(place.id));
+  drawn.add(script);
   // Every button can be had by mouse; by keyboard the numbers are in the tables.
-  for (const button of document.querySelectorAll(".modebar-btn, .modebar a, .modebar button")) {
+  for (const button of place.querySelectorAll(".modebar-btn, .modebar a, .modebar button")) {
     button.setAttribute("tabindex", "-1");
   }
 };
-draw(scheme.matches);
-scheme.addEventListener("change", () => draw(scheme.matches));
-window.addEventListener("beforeprint", () => draw(false, () => 1000));
-window.addEventListener("afterprint", () => draw(scheme.matches));
+const drawAll = (dark, width) => scripts.forEach((script) => draw(script, dark, width));
+const near = new IntersectionObserver((seen) => {
+  for (const { isIntersecting, target } of seen) {
+    const script = scripts.find(({ dataset }) => dataset.chart === target.id);
+    if (isIntersecting && !drawn.has(script)) draw(script, scheme.matches);
+  }
+}, { rootMargin: "200px" });
+for (const { dataset } of scripts) near.observe(document.getElementById(dataset.chart));
+const idle = window.requestIdleCallback ?? ((work) => setTimeout(work, 100));
+const rest = () => {
+  const next = scripts.find((script) => !drawn.has(script));
+  if (!next) return;
+  draw(next, scheme.matches);
+  idle(rest);
+};
+window.addEventListener("load", () => idle(rest));
+scheme.addEventListener("change", () => {
+  for (const script of drawn) draw(script, scheme.matches);
+});
+window.addEventListener("beforeprint", () => drawAll(false, 1000));
+window.addEventListener("afterprint", () => drawAll(scheme.matches));
 
 for (const table of document.querySelectorAll(".compared")) {
   const cue = () => {

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from workloads.console import console, print_json
+from workloads.console import console, print_json, sheet
 
 
 def block_size(
@@ -49,12 +49,8 @@ def block_size(
         rows = [{**asdict(row), "cost": row.cost} for row in advice.curve]
         print_json({"recommended": advice.recommended, "curve": rows})
         return
-    from rich.table import Table
-
-    table = Table(box=None, header_style="bold")
-    for name in ("block size", "empty %", "tables %", "lookups %", "cost %", "fit at once"):
-        table.add_column(name, justify="right")
-    table.add_column("cost", no_wrap=True)
+    numbers = ("block size", "empty %", "tables %", "lookups %", "cost %", "fit at once")
+    table = sheet(*numbers, "cost", right=numbers)
     most = max(row.cost for row in advice.curve)
     for row in advice.curve:
         best = row.block_size == advice.recommended

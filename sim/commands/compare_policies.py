@@ -4,7 +4,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from workloads.console import console, print_json
+from workloads.console import console, print_json, sheet
 
 
 def compare_policies(
@@ -79,21 +79,25 @@ def compare_policies(
         ]
         print_json(found)
         return
-    from rich.table import Table
-
-    numbers = ("served", "kept GiB", "metadata GiB", "unused GiB", "read GiB", "vs 16-bit", "held")
-    table = Table("policy", *numbers, "gives up", box=None, header_style="bold")
+    numbers = ("served", "kept\nGiB", "metadata\nGiB", "unused\nGiB", "read\nGiB",
+               "vs\n16-bit", "held")  # fmt: skip
+    table = sheet("policy", *numbers, right=numbers)
     for row in rows:
         sizes = (row.kept_bytes, row.metadata_bytes, row.unused_bytes, row.read_bytes)
         table.add_row(
-            row.policy.replace("+", "\n  +"),
+            row.policy.replace("+", "\n  +").replace(",", ",\n  "),
             f"{row.requests:,}",
             *(f"{size / 2**30:,.2f}" for size in sizes),
             f"{row.compression:.2f}x",
             f"{row.held_compression:.2f}x",
-            row.gives_up,
         )
     console().print(table)
+    given_up = sheet("policy", "gives up")
+    for row in rows:
+        if row.gives_up:
+            given_up.add_row(row.policy.replace("+", "\n  +"), row.gives_up)
+    console().print()
+    console().print(given_up)
     console().print(
         "Sums over requests at their end; reads over all decode steps; vs 16-bit: KV of all tokens "
         "÷ kept, metadata included; held: ÷ kept and unused."

@@ -19,7 +19,7 @@ from sim.measured.run import Measured
 from sim.run.interval import Interval, values_of
 from sim.run.interval import interval as intervals
 from sim.run.simulation import Run, execute
-from workloads.console import console, json_text, print_json
+from workloads.console import console, json_text, print_json, sheet
 
 
 def compare_run(
@@ -152,14 +152,10 @@ def _print(
     options: Options,
     bounds: Interval | None,
 ) -> None:
-    from rich.table import Table
-
-    table = Table(box=None, header_style="bold")
     columns = ["metric", "measured", "predicted", "unit", "error", "tolerance", ""]
     if bounds is not None:
-        columns.append(f"{bounds.level} % interval")
-    for column in columns:
-        table.add_column(column, justify="left" if column in ("metric", "unit", "") else "right")
+        columns.append(f"{bounds.level} %\ninterval")
+    table = sheet(*columns, right={*columns} - {"metric", "unit", ""})
     for e in found:
         error = "n/a" if e.error_pct is None else f"{e.error_pct:+.2f} %"
         allowed = "" if e.tolerance_pct is None else f"±{e.tolerance_pct:g} %"

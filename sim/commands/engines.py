@@ -5,7 +5,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from sim.run.engine_presets import ENGINES, SOURCES, parameters
-from workloads.console import console, print_json
+from workloads.console import console, print_json, sheet
 
 
 def list_engines(*, json: Annotated[bool, Parameter(negative="")] = False) -> None:
@@ -29,9 +29,7 @@ def list_engines(*, json: Annotated[bool, Parameter(negative="")] = False) -> No
         ]
         print_json({"engines": rows, "sources": SOURCES})
         return
-    from rich.table import Table
-
-    table = Table("parameter", *presets, "source", box=None, header_style="bold")
+    table = sheet("parameter", *presets, "source")
     for name, default in presets["default"].items():
         cells = [
             f"{values[name]}{'' if values[name] == default else ' *'}"

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from sim.commands.plugins import load_plugins
 from sim.policy.registry import policies
 from sim.policy.spec import axis
-from workloads.console import console, print_json
+from workloads.console import console, print_json, sheet
 
 
 def list_policies(
@@ -41,14 +41,10 @@ def list_policies(
     if json:
         print_json(rows)
         return
-    from rich.table import Table
-
-    table = Table(
-        "policy", "kind", "options (defaults)", "what it does", box=None, header_style="bold"
-    )
+    table = sheet("policy", "kind", "options (defaults)", "what it does")
     for row in rows:
         options = row["options"]
         assert isinstance(options, dict)
-        text = ",".join(f"{key}={value}" for key, value in options.items())
+        text = ", ".join(f"{key}={value}" for key, value in options.items())
         table.add_row(str(row["name"]), str(row["kind"]), text, str(row["description"]))
     console().print(table)

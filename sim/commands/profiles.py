@@ -5,7 +5,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from workloads.console import console, print_json
+from workloads.console import console, print_json, sheet
 
 app = App(name="profiles", help="Measured kernel times: convert them into a profile.")
 
@@ -129,10 +129,7 @@ def list_profiles(*, json: Annotated[bool, Parameter(negative="")] = False) -> N
     if json:
         print_json(rows)
         return
-    from rich.table import Column, Table
-
-    name = Column("profile", no_wrap=True)
-    table = Table(name, "gpu", "model", "tp", "source", box=None, header_style="bold")
+    table = sheet("profile", "gpu", "model", "tp", "source")
     for row in rows:
         table.add_row(*(str(row[key]) for key in ("name", "gpu", "model", "tp", "source")))
     console().print(table)

@@ -45,11 +45,23 @@ class Progress:
     def done(self, label: str) -> None:
         """A run has ended."""
         self._done += 1
-        each_s = (monotonic() - self._began) / (self._done - self._before)
-        left = each_s * (self._runs - self._done)
-        rest = f", about {left:,.0f} s left" if left >= 1 else ""
         bar = _bar(self._done / self._runs)
-        self.say(f"{bar} {self._done}/{self._runs} simulated{rest}, last {label}")
+        left = self._left(self._done)
+        self.say(f"{bar} {self._done}/{self._runs} simulated{left}, last {label}")
+
+    def share(self, share: float) -> None:
+        """So much of the run that is going on is done, 0 to 1."""
+        done = self._done + share
+        whole = f"{self._done}/{self._runs} simulated, " if self._runs > 1 else ""
+        of = "the next" if self._runs > 1 else "the requests"
+        bar = _bar(done / self._runs)
+        self.say(f"{bar} {whole}{share:.0%} of {of}{self._left(done)}")
+
+    def _left(self, done: float) -> str:
+        """For how long still, going by what is done, in runs."""
+        own = done - self._before
+        left = (monotonic() - self._began) / own * (self._runs - done) if own else 0.0
+        return f", about {left:,.0f} s left" if left >= 1 else ""
 
     def say(self, what: str) -> None:
         """Show what is going on."""

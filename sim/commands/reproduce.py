@@ -4,7 +4,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from workloads.console import console, print_json
+from workloads.console import console, print_json, sheet
 from workloads.errors import InputError
 
 
@@ -34,13 +34,8 @@ def sosp23(
         listed = [{**row._asdict(), "difference": row.difference} for row in rows]
         print_json(listed)
         return
-    from rich.table import Table
-
-    table = Table(box=None, header_style="bold")
-    for name in ("data", "system", "quantity"):
-        table.add_column(name)
-    for name in ("published", "simulated", "difference"):
-        table.add_column(name, justify="right")
+    numbers = ("published", "simulated", "difference")
+    table = sheet("data", "system", "quantity", *numbers, right=numbers)
     for row in rows:
         share = row.unit == "%"
         table.add_row(

@@ -6,8 +6,6 @@ from pathlib import Path
 def show(
     runs: Path,
     /,
-    *,
-    lang: str = "en",
 ) -> None:
     """Print a run: does it keep up, its course as sparklines, waste, the slowest requests.
 
@@ -15,17 +13,13 @@ def show(
     ----------
     runs
         A run folder, or a folder of them, as `kvtwin simulate -o` writes them.
-    lang
-        "en" or "zh".
     """
-    from reports.language import language, speaking
     from reports.load import load_runs
     from reports.show import print_run
     from reports.terminal import print_outcome
 
-    with speaking(language(lang)):
-        loaded = load_runs([runs])
-        if len(loaded) > 1:
-            print_outcome(loaded)
-        for run in loaded if len(loaded) == 1 else ():
-            print_run(run)
+    loaded = load_runs([runs])
+    if len(loaded) > 1:
+        print_outcome(loaded)
+    for run in loaded if len(loaded) == 1 else ():
+        print_run(run)

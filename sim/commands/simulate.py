@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from reports.language import retold, tr
 from sim.commands.plugins import load_plugins
 from sim.commands.progress import Progress
 from sim.run.options import RunOptions
@@ -87,15 +88,19 @@ def simulate(
         return
     if not json:
         for note in dict.fromkeys(note for each in setups for note in notes(each)):
-            print(f"note: {note}")
+            print(tr("note: {text}", text=note))
     if check:
         for each in setups:
             print(f"{each.name}: {summary(each, unserved[each.name])}")
             for row in unserved[each.name]:
-                print(
-                    f"  request {row.request}: prompt {row.prompt_tokens:,}, output "
-                    f"{row.output_tokens:,} tokens, gets {row.served_tokens:,}"
+                line = tr(
+                    "request {id}: prompt {prompt}, output {output} tokens, gets {served}",
+                    id=row.request,
+                    prompt=f"{row.prompt_tokens:,}",
+                    output=f"{row.output_tokens:,}",
+                    served=f"{row.served_tokens:,}",
                 )
+                print(f"  {line}")
         return
     if not json:
         said: dict[str, list[str]] = {}
@@ -103,14 +108,13 @@ def simulate(
             if unserved[each.name]:
                 said.setdefault(summary(each, unserved[each.name]), []).append(each.name)
         for line, whose in said.items():
-            print(
-                f"{'every policy' if len(whose) == len(setups) > 1 else ', '.join(whose)}: {line}"
-            )
+            every = len(whose) == len(setups) > 1
+            print(f"{tr('every policy') if every else ', '.join(whose)}: {line}")
     command = shlex.join(["kvtwin", *sys.argv[1:]])
     metrics: dict[str, list[dict[str, Any]]] = {}
     with replaced_folder(output) as staged, Progress(len(setups)) as progress:
         places = [staged / folder for folder in folders]
-        results = run_all(setups, places, command, jobs)
+        results = run_all(setups, places, command, jobs, progress.share)
         progress.start()
         for label, values in results:
             metrics[label] = values
@@ -136,8 +140,10 @@ def simulate(
         for each in setups:
             _print_interval(each, metrics[each.name], interval)
     for reason, rows in requests.provenance.dropped.items():
-        print(f"{rows:,} of {requests.provenance.rows_read:,} rows dropped: {reason}")
-    print(f"runs in {output}" + (f", report: {output / REPORT}" if report else ""))
+        print(tr("{count} of {of} rows dropped: {reason}", count=f"{rows:,}",
+                 of=f"{requests.provenance.rows_read:,}", reason=retold(reason)))  # fmt: skip
+    print(tr("runs in {folder}", folder=output)
+          + (tr(", report: {file}", file=output / REPORT) if report else ""))  # fmt: skip
 
 
 def _print_interval(setup: Setup, metrics: list[dict[str, Any]], level: int) -> None:
@@ -145,8 +151,9 @@ def _print_interval(setup: Setup, metrics: list[dict[str, Any]], level: int) -> 
     from sim.run.interval import interval
 
     found = interval(setup, {metric["name"]: metric["value"] for metric in metrics}, level)
-    print(f"{setup.name}: {level} % intervals")
+    print(tr("{policy}: {level} % intervals", policy=setup.name, level=level))
     for metric in metrics:
         if metric["unit"] == "ms" and metric["name"] in found.bounds:
             low, high = found.bounds[metric["name"]]
-            print(f"  {metric['label']}: {low:,.2f} to {high:,.2f} ms")
+            print(tr("  {metric}: {low} to {high} ms", metric=tr(metric["label"]),
+                     low=f"{low:,.2f}", high=f"{high:,.2f}"))  # fmt: skip

@@ -8,7 +8,6 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from sim.commands.size_page import write_page
 from sim.commands.size_text import ledger_text, longest_why, position_note, sizing_text
 from sim.engine.limits import Limits
 from sim.hardware import DEVICES, find_device
@@ -32,7 +31,7 @@ from sim.policy.spec import Policy
 from sim.run.engine_presets import find_engine
 from sim.run.seam import check_manager, told_by
 from sim.units import gib, parse_bytes
-from workloads.console import console, print_json
+from workloads.console import console, print_json, sheet
 from workloads.errors import InputError
 
 Json = Annotated[bool, Parameter(name="--json", negative="")]
@@ -155,6 +154,8 @@ def size(
         larger = next_larger(lambda more: make(tp=more), tp)
         buys = list(would_buy(chosen, ledger, largest, larger))
     if output is not None:
+        from sim.commands.size_page import write_page  # late: it loads plotly
+
         write_page(output, ledger, _curves(ledger, sizings, longest, context), binds, buys)
     blocks = _vllm(ledger, chosen, longest, max_num_batched_tokens)
     if json_output:
@@ -320,7 +321,7 @@ def list_models(*, json_output: Json = False) -> None:
         ]
         print_json(rows)
         return
-    columns = ("model", "parameters", "weights", "KV B/token", "longest", "KV layers")
+    columns = ("model", "billion\nparameters", "weights", "KV B\na token", "longest", "KV layers")
     lines = []
     for name, model in models.items():
         kinds = [f"{group.layers} {group.kind}" for group in model.groups]
@@ -329,7 +330,7 @@ def list_models(*, json_output: Json = False) -> None:
         token = f"{model.kv_bytes_per_token():,}"
         longest = f"{model.max_position_embeddings:,}"
         size = gib(model.weight_bytes())
-        lines.append((name, f"{model.parameters:,}", size, token, longest, layers))
+        lines.append((name, f"{model.parameters / 1e9:.3g}", size, token, longest, layers))
     _print_table(columns, lines)
 
 
@@ -345,7 +346,7 @@ def list_gpus(*, json_output: Json = False) -> None:
         rows = [asdict(device) for device in DEVICES.values()]
         print_json(rows)
         return
-    columns = ("GPU", "memory", "bandwidth GB/s", "16-bit TFLOP/s", "source")
+    columns = ("GPU", "memory", "GB/s", "16-bit\nTFLOP/s", "source")
     _print_table(
         columns,
         [
@@ -362,15 +363,7 @@ def list_gpus(*, json_output: Json = False) -> None:
 
 
 def _print_table(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False)
-    for number, column in enumerate(columns):
-        last = number == len(columns) - 1
-        # only the last column may wrap: a cut number would be a wrong one
-        table.add_column(
-            column, justify="left" if number == 0 or last else "right", no_wrap=not last
-        )
+    table = sheet(*columns, right=columns[1:-1])
     for row in rows:
         table.add_row(*row)
     console().print(table)

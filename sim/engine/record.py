@@ -1,7 +1,7 @@
 """What happened, as columns: one row a request, one row an event, one row a sample."""
 
 from array import array
-from collections.abc import Container
+from collections.abc import Callable, Container
 from math import nan
 from struct import Struct
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from reports.files import MEMORY
+from reports.files import MEMORY, STRETCHES
 from sim.engine.scheduler import Scheduler
 from sim.plan import AS_PER_S, Done, StepPlan
 from sim.sequence import Sequence
@@ -54,6 +54,9 @@ class Log(NamedTuple):
     """End of the last step; 0 if there was none."""
     resumed_s: NDArray[np.float64] = np.empty(0)
     """When each of `resume_gaps_s` ended."""
+    held: NDArray[np.uint8] = np.empty((0, STRETCHES), np.uint8)
+    """Of each sample (rows of `timeline`), how much of each stretch of the addresses is held, in
+    255ths; no rows where memory has no addresses."""
 
 
 class Recorder:
@@ -63,9 +66,14 @@ class Recorder:
     after the instant, as a monitoring system would scrape an engine.
     """
 
-    def __init__(self, trace: Trace, interval_s: float) -> None:
+    def __init__(
+        self, trace: Trace, interval_s: float, told: Callable[[float], None] | None = None
+    ) -> None:
+        """`told` hears with each sample what share of the requests has left."""
         requests = len(trace)
         self._trace = trace
+        self._told = told
+        self._gone = 0
         self._interval_as = round(interval_s * AS_PER_S)
         self.next_sample_as = 0
         self._scheduled = array("d", [nan]) * requests
@@ -83,11 +91,17 @@ class Recorder:
         self._sample_counts = array("q")
         self._preempted_s: dict[int, float] = {}
         self._resume_gaps, self._resumed = array("d"), array("d")
+        self._away_s: dict[int, float] = {}  # since when, of requests that had streamed tokens
+        self._back_s: dict[int, float] = {}
+        self._away = array("d", [0.0]) * requests
+        self._redone = array("d", [0.0]) * requests
+        self._held = bytearray()
         self._now_as, self._now_s = 0, 0.0  # the end of the latest event
 
     def began(self, scheduler: Scheduler) -> None:
         """A run begins. Rows keep the manager's tally, which `log` turns into bytes by column."""
         self._manager = scheduler.manager
+        self._recomputes = scheduler.limits.pressure.preemption == "recompute"
         self._tally = tuple(f"tally_{i}" for i in range(len(self._manager.tally())))
         # An event as bytes: packing them takes half the time of extending an array by them.
         counts = len(EVENT_COUNTS) + len(self._tally)
@@ -115,12 +129,19 @@ class Recorder:
         for index in admitted:
             if self._scheduled[index] != self._scheduled[index]:  # not resumed after a preemption
                 self._scheduled[index] = start_s
+            elif index in self._away_s:
+                self._away[index] += start_s - self._away_s.pop(index)
+                if self._recomputes:
+                    self._back_s[index] = start_s
         for index in preempted:
             if self._first[index] == self._first[index]:  # it had streamed tokens
                 self._preempted_s.setdefault(index, start_s)
+                self._away_s[index] = start_s
+                self._redone[index] += start_s - self._back_s.pop(index, start_s)
         if self._preempted_s:
             for chunk in chunks:
                 if chunk.last and chunk.request in self._preempted_s:
+                    self._redone[chunk.request] += end_s - self._back_s.pop(chunk.request, end_s)
                     self._resume_gaps.append(end_s - self._preempted_s.pop(chunk.request))
                     self._resumed.append(end_s)
         event = (
@@ -147,6 +168,7 @@ class Recorder:
         now_s = self._now_s if now_as == self._now_as else now_as / AS_PER_S
         for seq in first:
             self._first[seq.index] = now_s
+        self._gone += len(finished)
         for seq in finished:
             self._finish[seq.index] = now_s
             self._left(seq, seq.generated)
@@ -156,6 +178,10 @@ class Recorder:
         self._sample_times.append(now_as / AS_PER_S)
         queues = (len(scheduler.running), len(scheduler.waiting))
         self._sample_counts.extend(queues + self._manager.tally())
+        if (held := self._manager.held(STRETCHES)) is not None:
+            self._held += bytes(round(255 * share) for share in held)
+        if self._told is not None:
+            self._told((self._gone + len(self._refused)) / len(self._trace))
 
     def ended(self, scheduler: Scheduler, undelivered: Container[int] = ()) -> None:
         """The run is over; what still waits or runs stays unfinished.
@@ -201,6 +227,8 @@ class Recorder:
             "recomputed_tokens": np.asarray(self._recomputed),
             "cached_tokens": np.asarray(self._cached),
             "swapped_bytes": np.asarray(self._swapped),
+            "preempted_s": np.asarray(self._away),
+            "recomputing_s": np.asarray(self._redone),
         }
         return Log(
             requests,
@@ -210,6 +238,7 @@ class Recorder:
             np.asarray(self._resume_gaps),
             self._now_s,
             np.asarray(self._resumed),
+            np.frombuffer(self._held, np.uint8).reshape(-1, STRETCHES),
         )
 
     def _uses(self, columns: dict[str, Column]) -> dict[str, Column]:

@@ -32,6 +32,14 @@ def curve(policy: Policy, label: str, ledger: Ledger, contexts: list[int]) -> Cu
     return Curve(label, tuple(points))
 
 
+def run_curves(policy: Policy, label: str, ledger: Ledger, longest: int) -> list[Curve]:
+    """What a run could hold at once: its own KV, and the same in 8-bit floats where it is wider."""
+    contexts = lengths(longest, ())
+    ledgers = [ledger, in_8_bits(ledger)]
+    found = [curve(policy, f"{label}, {one.kv.name}", one, contexts) for one in ledgers if one]
+    return [one for one in found if any(requests for _, requests in one.points)]
+
+
 def in_8_bits(ledger: Ledger) -> Ledger | None:
     """The same memory with KV in 8-bit floats; None where it is in 8 bits or fewer already."""
     return replace(ledger, kv=KV_DTYPES["fp8"]) if ledger.kv.bits > 8 else None

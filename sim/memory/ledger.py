@@ -195,8 +195,10 @@ def _check_fit(model: Model, device: Device, taken: list[Line], kv: int, unused:
     parts = " + ".join(f"{line.name} {gib(line.size_bytes)}" for line in taken)
     asked = f" + KV cache {gib(kv)}" if unused < 0 < kv else ""
     usable = device.memory_bytes - max(unused, 0)
+    expected = "a larger --gpu, a higher --tp or fewer bytes a weight"
+    if asked and sum(line.size_bytes for line in taken) < device.memory_bytes:
+        expected = "a smaller --kv-cache-memory"
     raise InputError(
         f"{model.name} doesn't fit: {parts}{asked} against {gib(usable)} usable of "
-        f"{gib(device.memory_bytes)} on {device.name}; expected a larger --gpu, a higher --tp or "
-        "fewer bytes a weight"
+        f"{gib(device.memory_bytes)} on {device.name}; expected {expected}"
     )

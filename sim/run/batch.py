@@ -1,7 +1,7 @@
 """Several runs at once, each in a process of its own where that pays."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +22,16 @@ Metrics = list[dict[str, Any]]
 
 
 def run_all(
-    setups: Sequence[Setup], folders: Sequence[Path], command: str, jobs: int | None = None
+    setups: Sequence[Setup],
+    folders: Sequence[Path],
+    command: str,
+    jobs: int | None = None,
+    told: Callable[[float], None] | None = None,
 ) -> Iterator[tuple[str, Metrics]]:
     """Run each setup into its folder; labels and metrics in order.
 
-    Results don't depend on the number of jobs. Processes have started when this returns.
+    Results don't depend on the number of jobs. Processes have started when this returns. `told`
+    hears the share of a run that is done, where it runs in this process.
     """
     if jobs is not None and jobs < 1:
         raise InputError(f"--jobs {jobs}: expected at least 1")
@@ -36,7 +41,7 @@ def run_all(
     jobs = min(jobs, len(setups))
     tasks = [(*task, command) for task in zip(setups, folders, strict=True)]
     if jobs == 1:
-        return (_run(*task) for task in tasks)
+        return (_run(*task, told) for task in tasks)
     for module in plugins.modules:
         from cloudpickle import register_pickle_by_value  # late: few runs have plug-ins
 
@@ -51,7 +56,9 @@ def _work(setup: Setup) -> float:
     return slowest * len(setup.trace) * (1 if setup.fast_forward else 2)
 
 
-def _run(setup: Setup, folder: Path, command: str) -> tuple[str, Metrics]:
-    run = execute(setup)
+def _run(
+    setup: Setup, folder: Path, command: str, told: Callable[[float], None] | None = None
+) -> tuple[str, Metrics]:
+    run = execute(setup, told=told)
     folder.mkdir()
     return setup.name, write_run(run, folder, command)["metrics"]

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from reports.language import tr
 from sim.cost.kernels.rules import KernelRules
 from sim.engine.scheduler import Scheduler
 from sim.policy.paging import Paging
@@ -31,10 +32,12 @@ def find_unserved(setup: Setup) -> list[Unserved]:
     """
     scheduler = Scheduler(setup.policy.manager(setup.pool), setup.limits)
     longest = scheduler.longest_total
-    if longest == setup.limits.max_model_len:
-        reason = f"the longest context is {longest:,} tokens (--max-model-len)"
-    else:
-        reason = f"the whole cache serves {longest:,} tokens, of which the last is never stored"
+    reason = tr(
+        "the longest context is {longest} tokens (--max-model-len)"
+        if longest == setup.limits.max_model_len
+        else "the whole cache serves {longest} tokens, of which the last is never stored",
+        longest=f"{longest:,}",
+    )
     trace = setup.trace
     rows = np.flatnonzero(trace.output_tokens > longest - trace.prompt_tokens).tolist()
     lengths = [(int(trace.prompt_tokens[row]), int(trace.output_tokens[row])) for row in rows]
@@ -48,10 +51,14 @@ def summary(setup: Setup, unserved: list[Unserved]) -> str:
     """One line: how many are refused and truncated, and by which limit."""
     refused = sum(not row.served_tokens for row in unserved)
     if not unserved:
-        return f"all {len(setup.trace):,} requests can be served"
-    return (
-        f"{refused:,} of {len(setup.trace):,} requests can never be served, "
-        f"{len(unserved) - refused:,} will be truncated: {unserved[0].reason}"
+        return tr("all {count} requests can be served", count=f"{len(setup.trace):,}")
+    return tr(
+        "{refused} of {count} requests can never be served, {truncated} will be truncated: "
+        "{reason}",
+        refused=f"{refused:,}",
+        count=f"{len(setup.trace):,}",
+        truncated=f"{len(unserved) - refused:,}",
+        reason=unserved[0].reason,
     )
 
 
@@ -59,27 +66,50 @@ def notes(setup: Setup) -> Iterator[str]:
     """One line for each option that changes nothing here."""
     longest, made_for = setup.limits.max_model_len, setup.model.max_position_embeddings
     if longest > made_for:
-        yield f"{setup.model.name} was made for {made_for:,} positions, not {longest:,}"
+        yield tr(
+            "{model} was made for {made_for} positions, not {longest}",
+            model=setup.model.name, made_for=f"{made_for:,}", longest=f"{longest:,}",
+        )  # fmt: skip
     if setup.profile is None and setup.engine.kernels != KernelRules():
-        yield f"--engine {setup.engine.name}: how kernels run matters to --cost table alone"
+        yield tr(
+            "--engine {engine}: how kernels run matters to --cost table alone",
+            engine=setup.engine.name,
+        )
     if setup.engine.device_limits:
         limits, (seqs, tokens) = setup.limits, setup.engine.limits(setup.device)
-        if (limits.max_num_seqs, limits.max_num_batched_tokens) == (seqs, tokens):
-            here = "as here"
-        else:
-            here = f"here {limits.max_num_seqs:,} and {limits.max_num_batched_tokens:,}"
-        yield (
-            f"--engine {setup.engine.name}: its server takes {seqs:,} requests at once and "
-            f"{tokens:,} tokens a step on {setup.device.name}; {here}"
+        same = (limits.max_num_seqs, limits.max_num_batched_tokens) == (seqs, tokens)
+        yield tr(
+            "--engine {engine}: its server takes {seqs} requests at once and {tokens} tokens a "
+            "step on {device}; as here"
+            if same
+            else "--engine {engine}: its server takes {seqs} requests at once and {tokens} tokens "
+            "a step on {device}; here {own_seqs} and {own_tokens}",
+            engine=setup.engine.name,
+            seqs=f"{seqs:,}",
+            tokens=f"{tokens:,}",
+            device=setup.device.name,
+            own_seqs=f"{limits.max_num_seqs:,}",
+            own_tokens=f"{limits.max_num_batched_tokens:,}",
         )
     windowed = any(group.window is not None for group in setup.model.groups)
     for part in parts_of(setup.policy):
         if isinstance(part, SlidingWindow) and part.window >= longest:
-            yield (
-                f"{setup.label}: a window of {part.window:,} tokens covers every context (up to "
-                f"{longest:,}), so nothing is forgotten"
+            yield tr(
+                "{policy}: a window of {window} tokens covers every context (up to {longest}), so "
+                "nothing is forgotten",
+                policy=setup.label,
+                window=f"{part.window:,}",
+                longest=f"{longest:,}",
             )
         if isinstance(part, Paging) and part.layers != "reserved" and not windowed:
-            yield f"{setup.label}: no layer of {setup.model.name} has a window to cap"
+            yield tr(
+                "{policy}: no layer of {model} has a window to cap",
+                policy=setup.label,
+                model=setup.model.name,
+            )
         if isinstance(part, Preallocation) and part.max_len > longest:
-            yield f"{setup.label}: max_len is taken as the longest context, {longest:,}"
+            yield tr(
+                "{policy}: max_len is taken as the longest context, {longest}",
+                policy=setup.label,
+                longest=f"{longest:,}",
+            )

@@ -13,8 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from reports.files import SCHEMA_VERSION
+from reports.files import LAYOUT, SCHEMA_VERSION
 from sim.engine.record import STATUSES, Column
+from sim.memory.capacity import run_curves
 from sim.policy.manager import group_bytes
 from sim.run.metrics import as_dicts
 from workloads.console import json_text
@@ -34,11 +35,15 @@ def write_run(run: "Run", folder: Path, command: str) -> dict[str, Any]:
     status = pa.DictionaryArray.from_arrays(
         _array(requests["status"].astype(np.int8)), _texts(STATUSES)
     )
-    for name, columns in (
-        ("requests", {**requests, "status": status}),
-        ("steps", run.log.steps),
-        ("timeline", run.log.timeline),
-    ):
+    tables: dict[str, Mapping[str, Column | pa.Array]] = {
+        "requests": {**requests, "status": status},
+        "steps": run.log.steps,
+        "timeline": run.log.timeline,
+    }
+    if len(held := run.log.held):
+        stretches = {f"stretch_{i}": np.ascontiguousarray(held[:, i]) for i in range(held.shape[1])}
+        tables[LAYOUT] = {"time_s": run.log.timeline["time_s"], **stretches}
+    for name, columns in tables.items():
         with (folder / f"{name}.parquet").open("wb") as file:  # Arrow takes names as text alone
             pq.write_table(_table(columns), file, compression="zstd")
     description = describe_run(run, command)
@@ -154,6 +159,10 @@ def describe_run(run: "Run", command: str) -> dict[str, Any]:
         "service_level": None if setup.level is None else asdict(setup.level),
         "money": asdict(setup.money),
         "seed": None,
+        "capacity": [
+            {"label": one.label, "points": [list(point) for point in one.points]}
+            for one in run_curves(setup.policy, setup.label, setup.ledger, setup.pool.max_len)
+        ],
         "metrics": as_dicts(run.metrics_list),
     }
 

@@ -321,18 +321,27 @@ class Started(NamedTuple):
     recorder: Recorder
 
 
-def start(setup: Setup, scheduler: Scheduler | None = None) -> Started:
-    """Wire a run: the loop that the engine's rules ask for, over a fresh scheduler or this one."""
+def start(
+    setup: Setup,
+    scheduler: Scheduler | None = None,
+    told: Callable[[float], None] | None = None,
+) -> Started:
+    """Wire a run: the loop that the engine's rules ask for, over a fresh scheduler or this one.
+
+    `told` hears now and then what share of the requests has left.
+    """
     if scheduler is None:
         skewed = setup.profile is not None and setup.engine.kernels.length_skew
         scheduler = Scheduler(setup.policy.manager(setup.pool), setup.limits, knows_longest=skewed)
-    recorder = Recorder(setup.trace, setup.interval_s)
+    recorder = Recorder(setup.trace, setup.interval_s, told)
     loop = serve_ahead if setup.limits.rules.async_scheduling else serve
     effects = loop(setup.trace, scheduler, recorder, setup.horizon_as, setup.closed)
     return Started(effects, scheduler, recorder)
 
 
-def execute(setup: Setup, cost: StepCost | None = None) -> Run:
+def execute(
+    setup: Setup, cost: StepCost | None = None, told: Callable[[float], None] | None = None
+) -> Run:
     """Run a prepared simulation, under another cost model than its own if one is given."""
     if setup.replicas > 1:
         from sim.run.replicas import simulate_replicas  # late: few runs have several
@@ -340,7 +349,7 @@ def execute(setup: Setup, cost: StepCost | None = None) -> Run:
         with told_by(setup.policy, setup.label):
             log, (model, *_) = simulate_replicas(setup)
         return Run(setup, log, model, metrics_of(setup, log))
-    started, model = start(setup), cost or setup.cost()
+    started, model = start(setup, told=told), cost or setup.cost()
     with told_by(setup.policy, setup.label):
         run_simulated(started.effects, model, setup.fast_forward, setup.device.host_bytes_per_s)
         log = started.recorder.log()

@@ -69,6 +69,7 @@ def counted(log: Log, since_s: float) -> Log:
         log.resume_gaps_s[kept],
         log.end_s,
         log.resumed_s[kept],
+        log.held[sampled] if len(log.held) else log.held,
     )
 
 

@@ -19,7 +19,6 @@ from reports.terminal import print_outcome
 from tests.reports.cases import Case, write_case
 from tests.reports.synthetic import PAGING, PREALLOCATION, Write
 from tests.reports.test_browser import CHROMIUM
-from workloads.errors import InputError
 
 
 @pytest.fixture
@@ -82,8 +81,6 @@ def test_the_command_writes_what_is_asked(
     assert capsys.readouterr().out.splitlines() == [
         str(folder / "report.html"), str(table), str(trace)]  # fmt: skip
     assert table.read_text().startswith("metric,label,unit,paging")
-    with pytest.raises(InputError, match="--lang xx: expected one of en, zh"):
-        report([folder], lang="xx")
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")

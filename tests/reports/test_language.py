@@ -1,39 +1,51 @@
 """The Chinese catalogue is whole: every text a page or summary may say has its translation."""
 
 import ast
+import io
 import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from cyclopts import App
+from rich.console import Console
 
 from reports import comparison, sections, sweep
 from reports.build import render
 from reports.figures import sweep as sweep_figure
 from reports.figures import time_split, waterfall
-from reports.language import catalogue, speaking
+from reports.language import catalogue, retold, speaking, spoken, tr
 from reports.load import load_runs
 from reports.show import print_run
 from reports.theme import SHOWN_USES
 from reports.verdict import RULE, verdict
 from sim import simulate
+from sim.cli import app
+from sim.commands import spoken_help
 from tests.reports.cases import Case, write_case
 from tests.reports.synthetic import PAGING, PREALLOCATION, Write
+from workloads.errors import InputError
 
 PACKAGE = Path(sections.__file__).parent
 
 
 def in_python() -> Iterator[str]:
     """First arguments of tr(...), both branches of a conditional one."""
-    for file in PACKAGE.rglob("*.py"):
+    for file in [*PACKAGE.rglob("*.py"), *PACKAGE.parent.glob("sim/**/*.py")]:
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "tr":
-                for part in ast.walk(node.args[0]):
-                    if isinstance(part, ast.Constant) and isinstance(part.value, str):
-                        yield part.value
+                yield from texts(node.args[0])
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "counted":
-                yield ast.literal_eval(node.args[1])
+                yield from texts(node.args[1])
+
+
+def texts(node: ast.expr) -> Iterator[str]:
+    """Its own, or both branches'."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield node.value
+    elif isinstance(node, ast.IfExp):
+        yield from (*texts(node.body), *texts(node.orelse))
 
 
 def in_templates() -> Iterator[str]:
@@ -85,15 +97,24 @@ def test_every_metric_of_a_run_is_translated(
 ) -> None:
     known = catalogue("zh")
     for metric in run_metrics_of_a_simulation:
-        assert metric["label"] in known
-        assert metric["formula"] in known
+        with speaking("zh"):
+            assert metric["label"] in known or retold(metric["label"]) != metric["label"]
+            assert metric["formula"] in known or retold(metric["formula"]) != metric["formula"]
 
 
 @pytest.fixture
 def run_metrics_of_a_simulation() -> list[dict[str, str]]:
-    run = simulate("azure-2023-conv", model="llama-2-13b", gpu="a100-40gb", first=5,
-                   policy="paging:block_size=16")  # fmt: skip
-    return [{"label": metric.label, "formula": metric.formula} for metric in run.metrics_list]
+    runs = [
+        simulate("azure-2023-conv", model="llama-2-13b", gpu="a100-40gb", first=5, policy="paging",
+                 slo="ttft_p99=2s", price="a100-40gb=2/h", watts="a100-40gb=400W"),
+        simulate("coding-agents", model="llama-3.1-8b", gpu="h100", first=20, users=2,
+                 policy="paging+prefix"),
+    ]  # fmt: skip
+    return [
+        {"label": metric.label, "formula": metric.formula}
+        for run in runs
+        for metric in run.metrics_list
+    ]
 
 
 def test_the_page_speaks_chinese(write_run: Write) -> None:
@@ -134,3 +155,64 @@ def test_the_chinese_readme_has_every_command_and_section() -> None:
     assert links(chinese) == links(english)
     assert chinese.count("\n## ") == english.count("\n## ")
     assert chinese.count("\n* ") == english.count("\n* ")
+
+
+def commands(group: App = app, before: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Every command, as words."""
+    yield before
+    for name in group:
+        if not name.startswith("-"):
+            yield from commands(group[name], (*before, name))
+
+
+@pytest.mark.parametrize("words", list(commands()), ids=" ".join)
+def test_every_help_is_translated(words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each text it asks the catalogue for is there, and nothing else is said."""
+    known, asked = catalogue("zh"), []
+
+    def noticing(text: str, /, **values: object) -> str:
+        asked.append(text)
+        return tr(text, **values)
+
+    monkeypatch.setattr(spoken_help, "tr", noticing)
+    out = io.StringIO()
+    with speaking("zh"):
+        app.help_print(list(words), console=Console(file=out, width=100))
+    assert [text for text in asked if text not in known] == []
+    assert len(asked) > 3
+    said = out.getvalue()
+    assert "用法：" in said
+    assert "--lang" in said or before_a_group(words)
+    assert not re.search(r"\[(required|default|choices)", said)
+
+
+def before_a_group(words: tuple[str, ...]) -> bool:
+    return words in {("advise",), ("list",), ("profiles",), ("reproduce",), ("traces",)}
+
+
+def test_lang_may_stand_anywhere_and_names_a_language() -> None:
+    assert spoken(["report", "x", "--lang", "zh", "--csv", "y"]) == (
+        "zh", ["report", "x", "--csv", "y"])  # fmt: skip
+    assert spoken(["--lang=zh", "size"]) == ("zh", ["size"])
+    assert spoken(["size", "--help"]) == ("en", ["size", "--help"])
+    with pytest.raises(InputError, match="--lang xx: expected one of en, zh"):
+        spoken(["--lang", "xx"])
+
+
+@pytest.mark.parametrize(
+    ("text", "translated"),
+    [
+        ("given by --kv-cache-memory", "由 --kv-cache-memory 给出"),
+        ("sampler: 256 sequences × 32,000 logits × 26 B",
+         "采样器：256 个序列 × 32,000 个 logit × 26 B"),
+        ("outside the profile, by roofline: tokens of a chunk, 96 beyond 4,000",
+         "超出 profile，按 roofline 计：块的 token 数，超过 4,000 达 96"),
+        ("rounds keys and values to 8 bits; attends to chosen tokens alone",
+         "键和值舍入到 8 位；只关注选出的 token"),
+        ("a text of somebody else's", "a text of somebody else's"),
+    ],
+)  # fmt: skip
+def test_what_a_folder_brings_is_a_filled_template(text: str, translated: str) -> None:
+    assert retold(text) == text
+    with speaking("zh"):
+        assert retold(text) == translated

@@ -384,3 +384,9 @@ def test_memory_is_named_where_memory_is_the_reason(
     monkeypatch.setitem(table._LOADERS, "csv", short)
     with pytest.raises(MemoryError):
         read_trace(tmp_path / "file")
+
+
+def test_a_name_that_is_nearly_one_is_offered() -> None:
+    with pytest.raises(InputError) as raised:
+        read_trace("azure-conv")
+    assert str(raised.value).endswith("did you mean 'azure-2023-conv'?")

@@ -171,6 +171,10 @@ class CostTable(_Part):
 
 def read_table(file: Path) -> CostTable:
     """The table in the file. Raises InputError in one line, naming the field at fault."""
+    if _is_parquet(file):
+        raise InputError(
+            f"--cost {file}: is a Parquet file; expected --profile {file} if it is a kernel profile"
+        )
     try:
         content = read_json(file, f"--cost {file}")
     except InputError as error:
@@ -178,3 +182,11 @@ def read_table(file: Path) -> CostTable:
             f"{error}; expected roofline, table or a file of kvtwin calibrate"
         ) from None
     return checked(CostTable, content, f"--cost {file}")
+
+
+def _is_parquet(file: Path) -> bool:
+    try:
+        with file.open("rb") as content:
+            return content.read(4) == b"PAR1"
+    except OSError:  # read_json says why
+        return False

@@ -99,6 +99,9 @@ class Contiguous(Tallied):
         metadata = tokens * pool.side_bytes + taken * self.retained.landmark_bytes
         return tokens * pool.payload_bytes, reserved, internal, external, metadata, served * unit, 0
 
+    def held(self, stretches: int) -> list[float] | None:
+        return self.space.held(stretches)
+
     def check_integrity(self) -> None:
         super().check_integrity()
         spans = sorted(

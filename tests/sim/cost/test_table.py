@@ -10,6 +10,7 @@ from sim.cost.kernels.llmservingsim import read_folder
 from sim.cost.kernels.model import KernelTable
 from sim.cost.kernels.profile import find_profile
 from sim.cost.kernels.rules import KernelRules, captured_size
+from sim.cost.steps.table import read_table
 from sim.hardware import find_device
 from sim.model.presets import find_model
 from sim.plan import AS_PER_S, Chunk, StepPlan
@@ -174,3 +175,10 @@ def test_measured_points_come_back() -> None:
     low, high = (table.linear(decode(32, 32 * k, size))[0] for k in (1024, 2048))
     expected = 32 * (time[0, 0, 32, 2048] - time[0, 0, 32, 1024])
     assert micros(high - low) == pytest.approx(expected, rel=1e-4)
+
+
+def test_a_kernel_profile_given_as_cost_says_where_it_belongs(tmp_path: Path) -> None:
+    file = tmp_path / "mine.parquet"
+    file.write_bytes(b"PAR1 and more")
+    with pytest.raises(InputError, match=r"expected --profile .*mine\.parquet"):
+        read_table(file)

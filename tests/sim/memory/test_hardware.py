@@ -79,3 +79,20 @@ def test_gb_is_not_gib() -> None:
     for wrong in ("14", "GB", "-1GB", "1e3GB", "14 Gib/s", ""):
         with pytest.raises(InputError, match="expected a number and a unit"):
             parse_bytes(wrong, "x")
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("NVIDIA H100 80GB HBM3", "it may be h100 "),  # as nvidia-smi has it
+        ("NVIDIA A100-SXM4-80GB", "it may be a100-80gb "),
+        ("Tesla V100-SXM2-16GB", "it may be v100-16gb "),
+        ("H100-80GB", "it may be h100 "),
+        ("a100", "it may be a100-40gb or a100-80gb "),
+        ("v100", "it may be v100-16gb or v100-32gb "),
+    ],
+)
+def test_a_name_of_the_driver_or_of_a_family_names_its_devices(name: str, hint: str) -> None:
+    with pytest.raises(InputError) as raised:
+        find_device(name)
+    assert hint in str(raised.value)

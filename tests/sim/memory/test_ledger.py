@@ -116,3 +116,10 @@ def test_a_model_larger_than_the_device_is_refused_with_numbers() -> None:
         InputError, match=r"llama-2-70b doesn't fit: weights 128\.48 GiB .* on h100"
     ):
         kv_budget(find_model("llama-2-70b"), find_device("h100"))
+
+
+def test_a_cache_that_is_too_large_is_what_must_shrink() -> None:
+    with pytest.raises(InputError, match=r"expected a smaller --kv-cache-memory$"):
+        kv_budget(find_model("llama-3.1-8b"), find_device("l4"), kv_cache_memory_bytes=500 * 2**30)
+    with pytest.raises(InputError, match="expected a larger --gpu"):
+        kv_budget(find_model("llama-3.1-70b"), find_device("l4"), kv_cache_memory_bytes=2**30)

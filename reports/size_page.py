@@ -1,0 +1,57 @@
+"""The page of `kvtwin size -o`: where memory goes, and requests at once against their length."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from reports import formats, theme
+from reports.arrays import Arrays
+from reports.assets import plotly_js
+from reports.charts import Chart
+from reports.figures.capacity import capacity
+from reports.language import LANGUAGES, current, retold, tr
+from reports.run_json import Capacity, LedgerLine
+
+
+class SizePage(NamedTuple):
+    """What the page says; sizes in bytes, each on one GPU."""
+
+    model: str
+    gpus: str
+    formula: str
+    token_bytes: int  # of a long sequence
+    sequence_bytes: int  # whatever its length
+    notes: tuple[str, ...]
+    lines: tuple[LedgerLine, ...]
+    curves: tuple[Capacity, ...]
+    binds: str
+    buys: Sequence[tuple[str, int]]  # a change, and the requests at once that it would allow
+
+
+def size_page(page: SizePage) -> str:
+    """One HTML file that needs nothing else, in the language spoken."""
+    environment = Environment(
+        loader=PackageLoader("reports"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals.update({"_": tr, "retold": retold})
+    drawn, table = capacity(page.curves)
+    arrays = Arrays()
+    return environment.get_template("size.html.j2").render(
+        page=page,
+        title=tr("{model} on {gpus}", model=page.model, gpus=page.gpus),
+        language=LANGUAGES[current()],
+        chart=Chart("capacity", tr("Requests at once against their length"), drawn, table),
+        height=drawn.layout.height,
+        figures={"capacity": Markup(arrays.figure(drawn))},
+        arrays=Markup(arrays.all()),
+        strokes=[theme.stroke(i) for i in range(len(page.curves))],
+        dashes=theme.SVG_DASHES,
+        text=formats,
+        plotly_js=Markup(plotly_js()),
+    )
