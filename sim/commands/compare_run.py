@@ -79,8 +79,9 @@ def compare_run(
     server
         What the server was started with.
     """
-    measured = with_prefixes(read_measured(run_dir), prefixes)
+    measured = read_measured(run_dir)
     options = (server or ServerFlags()).options(measured)
+    measured = with_prefixes(measured, prefixes, options.number("block_size"))
     setup = prediction(
         measured,
         model=model,

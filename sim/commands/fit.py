@@ -70,10 +70,12 @@ def fit_run(
     server
         What the server was started with.
     """
-    measured = with_prefixes(read_measured(run_dir), prefixes)
+    measured = read_measured(run_dir)
+    options = (server or ServerFlags()).options(measured)
+    measured = with_prefixes(measured, prefixes, options.number("block_size"))
     setup = prediction(
         measured, model=model, gpu=gpu, tp=tp, engine=engine, cost="table", profile=profile,
-        options=(server or ServerFlags()).options(measured),
+        options=options,
     )  # fmt: skip
     names = parameter or (
         ["all_reduce_large_latency", "all_reduce_large_bandwidth"]

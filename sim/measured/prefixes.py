@@ -20,13 +20,18 @@ FILE = "hash_ids.jsonl"
 NONE = "none"
 
 
-def with_prefixes(measured: Measured, name_or_path: str | None) -> Measured:
-    """The run with the prompts' blocks of that file; "none" takes away those that it recorded."""
+def with_prefixes(
+    measured: Measured, name_or_path: str | None, block_tokens: int | None = None
+) -> Measured:
+    """The run with the prompts' blocks of that file; "none" takes away those that it recorded.
+
+    Blocks are of `block_tokens`, or of as many as the record says.
+    """
     if name_or_path is None:
         return measured
     if name_or_path == NONE:
         return replace(measured, trace=replace(measured.trace, prefix=None))
-    return read_prefixes(Path(name_or_path), measured)
+    return read_prefixes(Path(name_or_path), measured, block_tokens)
 
 
 def knowledge(measured: Measured) -> str:
@@ -36,9 +41,9 @@ def knowledge(measured: Measured) -> str:
     return "prompts share the beginnings that their block ids tell"
 
 
-def read_prefixes(file: Path, measured: Measured) -> Measured:
+def read_prefixes(file: Path, measured: Measured, block_tokens: int | None = None) -> Measured:
     """The run with its prompts' blocks. Raises InputError naming file and line."""
-    trace, block_tokens = measured.trace, measured.block_tokens
+    trace, block_tokens = measured.trace, block_tokens or measured.block_tokens
     lines = read_json_lines(file, f"--prefixes {file}")
     rows = trace.provenance.rows_read
     if len(lines) != rows:

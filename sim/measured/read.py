@@ -1,6 +1,7 @@
 """A measured run of a real engine, as LLMServingSim's benchmark records one."""
 
 import math
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from workloads.schema import Floats
 LARGEST = 1e12
 """Seconds, requests or percent: beyond it a number is a mistake."""
 
+BENCH = "bench.json"
 STAMPS = ("queued_ts", "first_token_ts", "last_token_ts")
 
 
@@ -28,8 +30,9 @@ def shipped_runs() -> list[str]:
 
 def read_measured(name_or_folder: str) -> Measured:
     """A shipped run by name, or a folder of meta.json, requests.jsonl and timeseries.csv, or a file
-    of vLLM's own benchmark (`sim.measured.vllm_bench`). A folder's hash_ids.jsonl tells which
-    prompts begin alike; it may hold config.json and steps.json too (`sim.measured.run`).
+    of vLLM's own benchmark (`sim.measured.vllm_bench`), which a folder may hold as bench.json. A
+    folder's hash_ids.jsonl tells which prompts begin alike; it may hold config.json and steps.json
+    too (`sim.measured.run`).
 
     `arrival_time` is on another clock than the engine's stamps: they are joined by the smallest
     delay seen between arriving and being queued, so latencies miss that delay (1 to 2 ms).
@@ -45,6 +48,12 @@ def read_measured(name_or_folder: str) -> Measured:
     if not folder.is_dir():
         known = ", ".join(shipped_runs())
         raise InputError(f"{name_or_folder}: no such folder nor shipped run; those are: {known}")
+    if (folder / BENCH).is_file():
+        from sim.measured.vllm_bench import read_bench
+
+        run = read_bench(folder / BENCH)
+        run = replace(run, name=folder.name, meta={**run.meta, **_meta(folder)}, folder=folder)
+        return _with_own_prefixes(run, folder)
     requests = folder / "requests.jsonl"
     trace = read_trace(requests, format="vllm-seconds")
     rows = read_json_lines(requests)
@@ -61,8 +70,12 @@ def read_measured(name_or_folder: str) -> Measured:
         )
     series, meta = _series(folder / "timeseries.csv"), _meta(folder)
     measured = Measured(folder.name, trace, first, last, series, meta, order, folder)
-    prefixes = folder / FILE
-    return read_prefixes(prefixes, measured) if prefixes.exists() else measured
+    return _with_own_prefixes(measured, folder)
+
+
+def _with_own_prefixes(measured: Measured, folder: Path) -> Measured:
+    file = folder / FILE
+    return read_prefixes(file, measured) if file.exists() else measured
 
 
 def _stamps(file: Path, rows: list[dict[str, Any]], name: str) -> Floats:

@@ -43,6 +43,8 @@ def read_server_log(file: Path) -> dict[str, Any]:
         found["vllm_version"] = engine[1]
         settings = dict(SETTING.findall(engine[2]))
         found |= {k: _value(settings[k]) for k in FROM_ENGINE if k in settings}
+        if settings.get("device_config") == "cpu":  # vLLM platforms/cpu.py: never planned ahead
+            found["async_scheduling"] = False
     if batched := BATCHED.search(text):
         found["max_num_batched_tokens"] = int(batched[1])
     if chosen := CHOSEN.search(text):
