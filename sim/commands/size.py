@@ -28,7 +28,7 @@ from sim.model.presets import find_model, model_names
 from sim.policy.paging import Paging
 from sim.policy.registry import parse_policy
 from sim.policy.spec import Policy
-from sim.run.engine_presets import find_engine
+from sim.run.engine_presets import Engine, find_engine
 from sim.run.seam import check_manager, told_by
 from sim.units import gib, parse_bytes
 from workloads.console import console, print_json, sheet
@@ -57,8 +57,8 @@ def size(
     communication_memory: str | None = None,
     kv_cache_dtype: str = "auto",
     swap_space: str | None = None,
-    max_num_batched_tokens: int = 2048,
-    max_num_seqs: int = 256,
+    max_num_batched_tokens: int | None = None,
+    max_num_seqs: int | None = None,
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
     json_output: Json = False,
 ) -> None:
@@ -104,19 +104,23 @@ def size(
     swap_space
         Host memory per GPU for preempted blocks, with its unit.
     max_num_batched_tokens
-        Tokens of a step, which the activation reserve depends on.
+        Tokens of a step, which the activation reserve depends on; by default 2048, or what
+        --engine's server takes on the GPU.
     max_num_seqs
-        Sequences sampled at once, which the activation reserve depends on.
+        Sequences sampled at once, which the activation reserve depends on; by default 256, or
+        what --engine's server takes on the GPU.
     output
         Write a page with the capacity curve: requests at once against context.
     json_output
         Print JSON, all sizes in integer bytes and tokens.
     """
-    check_limits(max_num_seqs, max_num_batched_tokens, max_model_len)
+    preset, device = find_engine(engine), find_device(gpu, memory_alone=True)
+    seqs, tokens = preset.limits(device, max_num_seqs, max_num_batched_tokens)
+    check_limits(seqs, tokens, max_model_len)
     make = partial(
         kv_budget,
         find_model(model),
-        find_device(gpu, memory_alone=True),
+        device,
         gpu_memory_utilization=gpu_memory_utilization,
         kv_free_fraction=kv_free_fraction,
         kv_cache_memory_bytes=_bytes("--kv-cache-memory", kv_cache_memory),
@@ -125,10 +129,10 @@ def size(
         non_torch_bytes=_bytes("--non-torch-memory", non_torch_memory),
         cuda_graph_bytes=_bytes("--cuda-graph-memory", cuda_graph_memory),
         all_reduce_bytes=_bytes("--communication-memory", communication_memory),
-        max_num_batched_tokens=max_num_batched_tokens,
-        max_num_seqs=max_num_seqs,
+        max_num_batched_tokens=tokens,
+        max_num_seqs=seqs,
         kv_dtype=kv_cache_dtype,
-        profiled=find_engine(engine).memory,
+        profiled=preset.memory,
     )
     ledger = make(tp=tp)
     if not context:
@@ -150,14 +154,14 @@ def size(
     first, largest = sizings[0], max(context)
     chosen = parse_policy(first.policy)
     with told_by(chosen, first.policy):
-        binds = binding(requests_now(chosen, ledger, largest), max_num_seqs, largest)
+        binds = binding(requests_now(chosen, ledger, largest), seqs, largest)
         larger = next_larger(lambda more: make(tp=more), tp)
         buys = list(would_buy(chosen, ledger, largest, larger))
     if output is not None:
         from sim.commands.size_page import write_page  # late: it loads plotly
 
         write_page(output, ledger, _curves(ledger, sizings, longest, context), binds, buys)
-    blocks = _vllm(ledger, chosen, longest, max_num_batched_tokens)
+    blocks = _vllm(ledger, chosen, longest, preset, tokens)
     if json_output:
         found = sizing_json(ledger, sizings, refusals) | {
             "max_model_len": longest,
@@ -177,9 +181,13 @@ def size(
     if blocks:
         print(
             f"\nvLLM 0.32 cuts the same memory into {blocks['blocks']:,} blocks for "
-            f"{blocks['groups']} block tables:\n  {blocks['tokens']:,} tokens, "
-            f"{blocks['concurrency']:.2f}x at {longest:,} tokens, the chunk in flight included"
+            f"{blocks['groups']} block table{'s' * (blocks['groups'] > 1)}, and logs:\n"
+            f"  KV cache size: {blocks['tokens']:,} tokens\n"
+            f"  Maximum concurrency for {longest:,} tokens per request: "
+            f"{blocks['concurrency']:.2f}x"
         )
+    if preset.device_limits:
+        print(f"\n--engine {engine}: {seqs:,} requests at once, {tokens:,} tokens a step")
     print(f"\n{binds}")
     for change, number in buys:
         print(f"  {change}: {number:,} at once")
@@ -205,14 +213,17 @@ def _curves(
 
 
 def _vllm(
-    ledger: Ledger, policy: Policy, longest: int, in_flight: int
+    ledger: Ledger, policy: Policy, longest: int, engine: Engine, tokens: int
 ) -> dict[str, int | float] | None:
-    """vLLM's own cut, where layers keep different things and a policy of pages is asked for."""
+    """vLLM's own cut, where it is asked for or layers keep different things, under paging."""
     model = ledger.model
-    if not isinstance(policy, Paging) or not (model.kv_window_bytes() or model.states):
+    differ = model.kv_window_bytes() or model.states
+    if not isinstance(policy, Paging) or not (differ or engine.name.startswith("vllm")):
         return None
+    in_flight = tokens * (1 + engine.rules.async_scheduling)  # vLLM's max_in_flight_tokens
     try:
-        cut = cut_blocks(ledger, policy.block_size, longest)
+        # where no layer attends, vLLM leaves prefix caching off
+        cut = cut_blocks(ledger, policy.block_size, longest, prefix_caching=bool(model.groups))
     except InputError:
         return None
     return {

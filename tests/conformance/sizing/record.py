@@ -32,6 +32,8 @@ TEXT = {
     "ministral3": "MistralForCausalLM",
     "qwen3_5_text": "Qwen3_5ForCausalLM",
 }
+FP8 = ("gemma-3-27b", "gpt-oss-20b", "mistral-7b-v0.1", "qwen3-8b")
+"""Configurations recorded with a KV cache of 8 bits too."""
 OTHER_TYPE = {"kimi_k2": "deepseek_v3", "ministral3": "mistral"}  # the same fields, known to vLLM
 
 
@@ -136,6 +138,7 @@ def main() -> None:
     kept = json.loads(out.read_text()) if out.is_file() else {}
     found: dict[str, Any] = kept.get("models", {})
     refused: dict[str, str] = kept.get("refused", {})
+    halved: dict[str, Any] = kept.get("fp8", {})
     for config in sorted(folder.glob("*.json")):
         if sys.argv[3:] and config.stem not in sys.argv[3:]:
             continue
@@ -144,6 +147,8 @@ def main() -> None:
         try:
             found[config.stem] = record(config, block_size=BLOCK_SIZE)
             print(config.stem, json.dumps(found[config.stem]), flush=True)
+            if config.stem in FP8:
+                halved[config.stem] = record(config, block_size=BLOCK_SIZE, kv_cache_dtype="fp8")
         except Exception as error:  # vLLM raises what it likes
             refused[config.stem] = " ".join(f"{type(error).__name__}: {error}".split())[:300]
             print(config.stem, "REFUSED", refused[config.stem], flush=True)
@@ -152,6 +157,7 @@ def main() -> None:
             "pool_bytes": POOL_BYTES,
             "batched_tokens": BATCHED_TOKENS,
             "models": dict(sorted(found.items())),
+            "fp8": dict(sorted(halved.items())),
             "refused": dict(sorted(refused.items())),
         }
         out.write_text(json.dumps(facts, indent=1) + "\n")
