@@ -37,8 +37,9 @@ BAD: dict[str, tuple[str | bytes, str]] = {
     "damaged Parquet": (b"PAR1 and no more", "damaged or unreadable"),
     "other columns": (
         "a,b\n1,2\n",
-        "no known trace format has these columns: 'a', 'b'. Formats and the columns they need:"
-        " kvtwin: arrival_s, prompt_tokens, output_tokens; azure: TIMESTAMP",
+        "no known trace format has these columns: 'a', 'b'. --columns arrival=NAME:UNIT,"
+        "prompt=NAME,output=NAME reads any (docs/traces.md). Formats and the columns they need: "
+        "kvtwin: arrival_s, prompt_tokens, output_tokens; azure: TIMESTAMP",
     ),
     "column twice": (
         "arrival_s,prompt_tokens,output_tokens,prompt_tokens\n0,1,1,1\n",

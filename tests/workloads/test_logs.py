@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from workloads import Trace, read_trace
+from workloads import Trace, read_lengths, read_trace
 from workloads.errors import InputError
 
 
@@ -39,7 +39,7 @@ SAME = {
         {"id": "x", "created": T0, "prompt_tokens": 30, "completion_tokens": 5},
         {"id": "y", "created": T0 + 1.5, "prompt_tokens": 40, "completion_tokens": 6},
     ),
-    "openai-responses": lines(
+    "openai-completions": lines(
         {"created": T0, "usage": {"prompt_tokens": 30, "completion_tokens": 5}},
         {"created": T0 + 1.5, "usage": {"prompt_tokens": 40, "completion_tokens": 6}},
     ),
@@ -215,14 +215,14 @@ def test_columns_that_say_nothing(columns: str, said: str, tmp_path: Path) -> No
 
 def test_an_unknown_file_says_how_to_name_its_columns(tmp_path: Path) -> None:
     (tmp_path / "log").write_text("t,i,o\n0,1,1\n")
-    with pytest.raises(InputError, match="reads any other"):
+    with pytest.raises(InputError, match="reads any"):
         read_trace(tmp_path / "log")
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (SAME["openai-responses"].replace("40", '"x"'), "line 2: usage.prompt_tokens is 'x'"),
+        (SAME["openai-completions"].replace("40", '"x"'), "line 2: usage.prompt_tokens is 'x'"),
         (SAME["aiperf"].replace('"value": 6', '"value": null'), "line 2: metrics.output_sequence"),
         (SAME["guidellm"].replace("40", "4.5"), "record 2: prompt_tokens is 4.5"),
         (SAME["vllm-bench"].replace("[30, 40]", "[30, -40]"), "record 2: input_lens is -40"),
@@ -240,3 +240,111 @@ def test_a_fault_names_its_record(text: str, said: str, tmp_path: Path) -> None:
         read_trace(tmp_path / "log")
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+SPAN = {
+    "startTimeUnixNano": "1700000000000000000",
+    "attributes": [
+        {"key": "gen_ai.usage.input_tokens", "value": {"intValue": "30"}},
+        {"key": "gen_ai.usage.output_tokens", "value": {"intValue": "5"}},
+    ],
+}
+OTLP = {"resourceSpans": [{"scopeSpans": [{"spans": [SPAN]}]}]}
+LATER = json.loads(
+    json.dumps(OTLP).replace("1700000000000", "1700000001500").replace('"30"', '"31"')
+)
+ODD: dict[str, tuple[list[dict[str, Any]], str]] = {
+    "spans, a document a line": ([OTLP, LATER], "opentelemetry"),
+    "Responses API": (
+        [
+            {"id": "a", "created_at": at, "usage": {"input_tokens": prompt, "output_tokens": 5}}
+            for at, prompt in ((10, 30), (11.5, 31))
+        ],
+        "openai-responses",
+    ),
+    "a batch's output": (
+        [
+            {"custom_id": "a", "response": {"body": {
+                "created": at, "usage": {"prompt_tokens": prompt, "completion_tokens": 5}}}}
+            for at, prompt in ((10, 30), (11.5, 31))
+        ],
+        "openai-batch",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_what_people_bring(tmp_path: Path, name: str) -> None:
+    rows, reader = ODD[name]
+    (tmp_path / "log").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    trace = read_trace(tmp_path / "log")
+    assert trace.arrival_s.tolist() == [0, 1.5]
+    assert trace.prompt_tokens.tolist() == [30, 31]
+    assert trace.output_tokens.tolist() == [5, 5]
+    assert trace.provenance.reader.startswith(f"{reader}:")
+
+
+@pytest.mark.parametrize("wrap", ["lines", "array"])
+def test_requests_that_failed_say_no_counts(tmp_path: Path, wrap: str) -> None:
+    """A streamed answer without usage, first in the file and later; one count alone is a fault."""
+    rows: list[dict[str, Any]] = [
+        {"id": "a", "created": 10, "usage": None},
+        {"id": "b", "created": 11, "usage": {"prompt_tokens": 30, "completion_tokens": 5}},
+        {"id": "c", "created": 12},
+    ]
+
+    def put() -> Path:
+        text = json.dumps(rows) if wrap == "array" else "".join(json.dumps(r) + "\n" for r in rows)
+        (tmp_path / "log").write_text(text)
+        return tmp_path / "log"
+
+    trace = read_trace(put())
+    assert trace.prompt_tokens.tolist() == [30]
+    assert sum(trace.provenance.dropped.values()) == 2
+    rows.append({"id": "d", "created": 13, "usage": {"prompt_tokens": 7}})
+    with pytest.raises(InputError, match=r"usage\.completion_tokens is missing"):
+        read_trace(put())
+
+
+def test_a_failed_row_of_a_table(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text(
+        "startTime,prompt_tokens,completion_tokens\n"
+        "2026-01-02 03:04:05,30,5\n2026-01-02 03:04:06,,\n2026-01-02 03:04:07, 31,5.0\n"
+    )
+    trace = read_trace(tmp_path / "log")
+    assert trace.prompt_tokens.tolist() == [30, 31]
+    assert sum(trace.provenance.dropped.values()) == 1
+
+
+def test_a_benchmark_without_start_times_has_lengths(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text(json.dumps({"input_lens": [30, 0, 31], "output_lens": [5, 0, 6]}))
+    lengths = read_lengths(tmp_path / "log")
+    assert lengths.prompt_tokens.tolist() == [30, 31]
+    with pytest.raises(InputError, match="has lengths but no arrival times"):
+        read_trace(tmp_path / "log")
+
+
+def test_aiperf_turns_follow_answers(tmp_path: Path) -> None:
+    """The second of one correlation id 2 s after the first began, whose answer took 500 ms."""
+    rows = [
+        {
+            "metadata": {"request_start_ns": 10**18 + at * 10**9, "x_correlation_id": "s"},
+            "metrics": {
+                "input_sequence_length": {"value": 30, "unit": "tokens"},
+                "output_sequence_length": {"value": 5, "unit": "tokens"},
+                "request_latency": {"value": 500.0, "unit": "ms"},
+            },
+        }
+        for at in (0, 2)
+    ]
+    (tmp_path / "log").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    turns = read_trace(tmp_path / "log").turns
+    assert turns is not None
+    assert turns.after.tolist() == [0]
+    assert turns.delay_s.tolist() == [0, 1.5]
+
+
+def test_utf_16_is_named(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("arrival_s,prompt_tokens,output_tokens\n0,1,1\n", "utf-16")
+    with pytest.raises(InputError, match="is UTF-16 text, expected UTF-8"):
+        read_trace(tmp_path / "log")

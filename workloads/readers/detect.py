@@ -43,8 +43,8 @@ def choose(source: Source, name: str | None = None, columns: str | None = None) 
         needs = "; ".join(f"{fmt.name}: {', '.join(fmt.required)}" for fmt in FORMATS)
         raise InputError(
             f"{source.label}: no known trace format has these columns: {_listed(source)}."
-            f" Formats and the columns they need: {needs}."
-            " `traces describe --columns arrival=NAME:UNIT,prompt=NAME,output=NAME` reads any other"
+            " --columns arrival=NAME:UNIT,prompt=NAME,output=NAME reads any (docs/traces.md)."
+            f" Formats and the columns they need: {needs}"
         )
     for fmt in FORMATS:
         if fmt.name == name:

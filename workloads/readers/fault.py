@@ -161,12 +161,22 @@ def _checks(selection: Selection) -> list[Check]:
                 checks.append(lambda _, row: _whole(column, row.get(column), 0))
             case _:
                 checks.append(lambda _, row: _finite(column, row.get(column)))
-    prompt_from = 0 if selection.failed_rows else 1
-    checks.append(lambda _, row: _whole(selection.prompt, row.get(selection.prompt), prompt_from))
-    checks.append(lambda _, row: _whole(selection.output, row.get(selection.output), 0))
+    checks.append(lambda _, row: _counts(selection, row))
     if selection.hash_ids is not None:
         checks.append(_blocks_check(selection.hash_ids, selection))
     return checks
+
+
+def _counts(selection: Selection, row: Row) -> None:
+    prompt, output = row.get(selection.prompt), row.get(selection.output)
+    if selection.failed_rows and _is_silent(prompt) and _is_silent(output):
+        return
+    _whole(selection.prompt, prompt, 0 if selection.failed_rows else 1)
+    _whole(selection.output, output, 0)
+
+
+def _is_silent(value: Any) -> bool:
+    return value is None or (isinstance(value, _Cell) and not value.strip())
 
 
 def _stamp_check(column: str) -> Check:

@@ -4,9 +4,10 @@ import csv
 import io
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,6 +18,7 @@ Kind = Literal["csv", "jsonl", "records", "documents", "parquet"]
 
 _CODECS = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 _HEAD_BYTES = 4096
+_FIRST_ROWS = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,7 @@ class Source:
     columns: tuple[str, ...]
     delimiter: str = ","
     content: Any = field(default=None, repr=False, compare=False)
-    """Of a JSON document that is not one object a line: what it holds, read once."""
+    """Of JSON that is not one row a line: what it holds, read once; of `records` a list of it."""
 
     def stream(self) -> Any:
         """A new pyarrow stream of the decompressed bytes."""
@@ -45,7 +47,9 @@ class Source:
 
     def records(self) -> Iterator[dict[str, Any]]:
         """The flat records of a JSON document that is not one object a line."""
-        yield from records.unpacked(self.content, self.label)
+        contents = self.content if self.kind == "records" else [self.content]
+        for content in contents:
+            yield from records.unpacked(content, self.label)
 
     def parquet(self) -> Any:
         """The file as a pyarrow ParquetFile."""
@@ -69,17 +73,22 @@ def open_source(path: Path, label: str) -> Source:
             delimiter = _delimiter(first)
             names = next(csv.reader([first], delimiter=delimiter), [])
             return Source(path, label, kind, codec, tuple(n.strip() for n in names), delimiter)
-        if kind == "jsonl" and (columns := _keys(first, label)) is not None:
-            return Source(path, label, kind, codec, columns)
+        row = _object(first, label) if kind == "jsonl" else None
+        if row is not None and not records.is_document(row):
+            return Source(path, label, kind, codec, _names(_first_rows(path, codec, row)))
         with _text(path, codec) as text:
-            content = records.parsed(text.read(), label)
+            if row is None:
+                contents = [records.parsed(text.read(), label)]
+            else:  # a document a line, as exporters of spans append them
+                contents = [records.parsed(line, label) for line in text if line.strip()]
+        content = contents[0]
         if records.holds_sessions(content):
             first = content[0] if isinstance(content, list) else content
             return Source(
                 path, label, "documents", codec, tuple(records.flat(first)), content=content
             )
-        columns = tuple(next(records.unpacked(content, label), {}))
-        return Source(path, label, "records", codec, columns, content=content)
+        rows = islice(records.unpacked(content, label), _FIRST_ROWS)
+        return Source(path, label, "records", codec, _names(rows), content=contents)
 
 
 @contextmanager
@@ -135,6 +144,8 @@ def _codec(path: Path) -> str | None:
 def _kind(head: bytes, label: str) -> Kind:
     if head.startswith(b"PAR1"):
         return "parquet"
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise InputError(f"{label}: is UTF-16 text, expected UTF-8")
     if b"\0" in head:
         raise InputError(f"{label}: neither text nor Parquet, expected CSV, JSON Lines or Parquet")
     start = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
@@ -150,18 +161,37 @@ def _delimiter(header: str) -> str:
     return next((one for one in ",;\t" if one in header), ",")
 
 
-def _keys(line: str, label: str) -> tuple[str, ...] | None:
-    """The first object's fields; None where a document of several lines begins, or one that holds
-    its requests in lists."""
+def _object(line: str, label: str) -> dict[str, Any] | None:
+    """The object of a line; None where one of several lines begins."""
     try:
         row = json.loads(line)
     except RecursionError:
         raise InputError(f"{label}: line 1: nested too deep, expected one object a line") from None
     except ValueError:
         return None
-    if records.is_document(row):
-        return None
-    return tuple(records.flat(row))
+    return row if isinstance(row, dict) else None
+
+
+def _first_rows(path: Path, codec: str | None, first: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The first objects, as far as they are short: not all need have all fields."""
+    yield records.flat(first)
+    left = _HEAD_BYTES
+    with _text(path, codec) as text:
+        for line in islice((line for line in text if line.strip()), 1, _FIRST_ROWS):
+            left -= len(line)
+            if left < 0:
+                return
+            try:
+                row = json.loads(line)
+            except (ValueError, RecursionError):  # whoever reads it says what is wrong
+                return
+            if isinstance(row, dict):
+                yield records.flat(row)
+
+
+def _names(rows: Iterable[dict[str, Any]]) -> tuple[str, ...]:
+    """Fields of any of the rows, in order of appearance."""
+    return tuple(dict.fromkeys(name for row in rows for name in row))
 
 
 def _stream(path: Path, codec: str | None) -> Any:

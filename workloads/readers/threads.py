@@ -121,7 +121,7 @@ def _of_lines(source: Source, name: str) -> Iterator[Any]:
     import pyarrow as pa
     from pyarrow import json
 
-    for kind in (pa.int64(), pa.string()):
+    for kind in () if "." in name else (pa.int64(), pa.string()):
         try:
             with source.stream() as stream:
                 table = json.read_json(
