@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -15,12 +16,16 @@ from workloads.errors import InputError
 from workloads.outgoing import encodable
 from workloads.readers import chains, detect, documents, fault, records, table, threads
 from workloads.readers.format import Rejected, Selection, TraceFormat
+from workloads.readers.scopes import share_system
 from workloads.readers.source import Source, explained, open_source
 from workloads.reuse import Reuse, reuse_of
 from workloads.schema import Ints, Provenance, Trace, freeze
 
 if TYPE_CHECKING:
     from workloads.readers.conversations import Found
+
+Scope: TypeAlias = Literal["recorded", "system"]
+"""Of conversations' block ids: as they are, or tools and system prompts in common."""
 
 SESSIONS = ("conversations", "sessions")
 """Formats that are no tables."""
@@ -70,17 +75,25 @@ def read_trace(
     format: str | None = None,
     block_tokens: int | None = None,
     columns: str | None = None,
+    prefix_scope: Scope = "recorded",
 ) -> Trace:
     """Read a trace: a shipped one by name, or a CSV, JSON Lines or Parquet file.
 
     The format is told by the file's columns, gzip and zstd by its first bytes; `format` names one
     outright, `columns` says which columns hold what (`workloads.readers.named_columns`).
-    `block_tokens` replaces the size of a prefix block where a file departs from its
-    format's. Requests without output tokens are dropped and counted in the provenance, as are
-    the failed requests some formats publish; rows out of order are sorted, ties keep file order;
-    the first kept request is at 0.0 s. Raises InputError, naming file, line and field.
+    `block_tokens` replaces the size of a prefix block where a file departs from its format's;
+    `prefix_scope` "system" gives conversations with equal tools and system prompt the same ids for
+    them. Requests without output tokens are dropped and counted in the provenance, as are the
+    failed requests some formats publish; rows out of order are sorted, ties keep file order; the
+    first kept request is at 0.0 s. Raises InputError, naming file, line and field.
     """
-    trace = read_any(path_or_name, format=format, block_tokens=block_tokens, columns=columns)
+    trace = read_any(
+        path_or_name,
+        format=format,
+        block_tokens=block_tokens,
+        columns=columns,
+        prefix_scope=prefix_scope,
+    )
     if isinstance(trace, Lengths):
         raise InputError(
             f"{trace.provenance.source}: has lengths but no arrival times, expected a trace;"
@@ -101,10 +114,11 @@ def read_any(
     format: str | None = None,
     block_tokens: int | None = None,
     columns: str | None = None,
+    prefix_scope: Scope = "recorded",
 ) -> Trace | Lengths:
     """Read as read_trace does, or only lengths where the file has no arrivals."""
     place = _place(path_or_name)
-    source, find = _opened(place, format, columns)
+    source, find = _opened(place, format, columns, prefix_scope)
     if find is not None:
         from workloads.readers.conversations import read_conversations  # late: it needs pydantic
 
@@ -118,13 +132,14 @@ def read_counted(
     format: str | None = None,
     block_tokens: int | None = None,
     columns: str | None = None,
+    prefix_scope: Scope = "recorded",
 ) -> tuple[Trace | Lengths, Reuse | None]:
     """As read_any, with the reuse of prefix blocks counted; conversations' own are not kept.
 
     So a set of conversations takes the memory of its requests, not that of its blocks.
     """
     place = _place(path_or_name)
-    source, find = _opened(place, format, columns)
+    source, find = _opened(place, format, columns, prefix_scope)
     if find is None:
         trace = _requests(place, source, format, block_tokens, columns)
         return trace, None if isinstance(trace, Lengths) else reuse_of(trace)
@@ -148,16 +163,24 @@ def _place(path_or_name: str | PathLike[str]) -> _Place:
 
 
 def _opened(
-    place: _Place, format: str | None, columns: str | None
+    place: _Place, format: str | None, columns: str | None, scope: Scope
 ) -> "tuple[Source | None, Callable[[], Found] | None]":
     """What the place holds, opened once: a source, or a way to find its conversations."""
     by_itself = columns is None and format in (None, *SESSIONS)
+    source = None
+    find: Callable[[], Found]
     if by_itself and documents.holds_documents(place.path):
-        return None, lambda: documents.documents_in(place.path, place.label)
-    source = open_source(place.path, place.label)
-    if by_itself and records.CONVERSATION.issubset(source.columns):
-        return None, lambda: documents.documents_of(source)
-    return source, None
+        find = partial(documents.documents_in, place.path, place.label)
+    else:
+        source = open_source(place.path, place.label)
+        if not (by_itself and records.CONVERSATION.issubset(source.columns)):
+            if scope != "recorded":
+                raise InputError(f"--prefix-scope {scope}: {place.label} holds no conversations")
+            return source, None
+        find = partial(documents.documents_of, source)
+    if scope == "recorded":
+        return None, find
+    return None, lambda: share_system(iter(find()))
 
 
 def _requests(

@@ -1,7 +1,7 @@
 """The `traces` command with what needs a page: `describe` on the terminal, and as HTML."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -19,6 +19,7 @@ def describe(
     format: str | None = None,
     block_tokens: int | None = None,
     columns: str | None = None,
+    prefix_scope: Literal["recorded", "system"] = "recorded",
     as_json: AsJson = False,
 ) -> None:
     """Print a trace's rows, span, rate, lengths, and what was dropped on reading it.
@@ -41,6 +42,9 @@ def describe(
         What the columns of any other file hold: arrival=NAME:UNIT,prompt=NAME,output=NAME with
         the unit iso, s, ms, us or ns; hash_ids=NAME:TOKENS for prefix blocks; session=NAME and
         elapsed=NAME:UNIT for rows that follow each other's answers.
+    prefix_scope
+        Of conversations whose block ids are their own: as "recorded", or with tools and "system"
+        prompt shared by all that have them of the same length.
     as_json
         Print JSON instead of tables.
     """
@@ -58,7 +62,12 @@ def describe(
         from reports.build import check_name
 
         check_name(output)  # a typing slip needn't wait for the trace
-    options = {"format": format, "block_tokens": block_tokens, "columns": columns}
+    options = {
+        "format": format,
+        "block_tokens": block_tokens,
+        "columns": columns,
+        "prefix_scope": prefix_scope,
+    }
     whole = None
     if then:
         whole = read_trace(trace, **options)  # type: ignore[arg-type]

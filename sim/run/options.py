@@ -68,6 +68,10 @@ class RunOptions:
     think_time: str | None = None
     """How long users think before each request: 10s, or exponential:10s for drawn times."""
 
+    prefix_scope: Literal["recorded", "system"] = "recorded"
+    """Of conversations whose block ids are their own: as "recorded", or with tools and "system"
+    prompt shared by all that have them of the same length."""
+
     replay: Literal["answers", "stamps", "both"] = "answers"
     """Of a trace with sessions: turns wait for "answers", or come at the recorded "stamps"; "both":
     a run each, and what the client's waiting hides of the latency."""

@@ -269,9 +269,9 @@ def _given(trace: Trace | str | Path, options: RunOptions) -> Trace:
     from workloads import read_trace  # late: readers are many
 
     if not isinstance(trace, Trace):
-        return read_trace(trace, columns=options.columns)
-    if options.columns is not None:
-        raise InputError("--columns: the trace is read already, expected a file")
+        return read_trace(trace, columns=options.columns, prefix_scope=options.prefix_scope)
+    if options.columns is not None or options.prefix_scope != "recorded":
+        raise InputError("--columns, --prefix-scope: the trace is read already, expected a file")
     return trace
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from workloads import read_trace
 from workloads.describe import describe
+from workloads.errors import InputError
 from workloads.read import read_counted
 from workloads.reuse import Counter, reuse_of
 from workloads.schema import Trace
@@ -89,3 +90,38 @@ def test_a_conversation_over_many_lines(tmp_path: Path, many: bool) -> None:
     assert found is not None
     assert found.seen.tolist() == ([0, 0, 2, 2] if many else [0, 2])
     assert read_trace(tmp_path / "talk.json").turns is not None
+
+
+def test_tools_and_system_prompt_in_common(tmp_path: Path) -> None:
+    """Blocks of 10; tools and system prompt take 25 tokens, two full blocks, in a and b, and 15 in
+    c. With a first: b finds 2 of its 3 blocks, its sub-agent the same two; c finds nothing, but its
+    own second turn finds all of the first, whose ids are not a's though they are the same numbers.
+    """
+
+    def talk(system: int, *requests: dict[str, object]) -> dict[str, object]:
+        return conversation(*requests) | {"tool_tokens": 10, "system_tokens": system}
+
+    nested = {"type": "subagent", "t": 6, "requests": [request(0, 30, [1, 2, 8])]}
+    talks = [
+        talk(15, request(0, 30, [1, 2, 3])),
+        talk(15, request(5, 30, [1, 2, 4]), nested),
+        talk(5, request(10, 30, [1, 2, 3]), request(19, 40, [1, 2, 3, 4])),
+    ]
+    (tmp_path / "talks.jsonl").write_text("".join(json.dumps(one) + "\n" for one in talks))
+    seen = {}
+    for scope in ("recorded", "system"):
+        _, found = read_counted(tmp_path / "talks.jsonl", prefix_scope=scope)  # type: ignore[arg-type]
+        assert found is not None
+        seen[scope] = found.seen.tolist()
+    assert seen == {"recorded": [0, 0, 2, 0, 3], "system": [0, 2, 2, 0, 3]}
+    whole = read_trace(tmp_path / "talks.jsonl", prefix_scope="system").prefix
+    assert whole is not None
+    assert len(set(whole.ids.tolist())) == 3 + 1 + 1 + 4
+
+
+def test_a_scope_is_of_conversations(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="holds no conversations"):
+        read_trace("azure-2023-code", prefix_scope="system")
+    (tmp_path / "talk.jsonl").write_text('{"requests": 5, "block_size": 10}\n')
+    with pytest.raises(InputError, match="requests: "):
+        read_trace(tmp_path / "talk.jsonl", prefix_scope="system")
