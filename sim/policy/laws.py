@@ -128,7 +128,7 @@ class Contract:
 
     def events(self) -> list[Callable[[int], None]]:
         """What can come now; twice what fills the pool."""
-        events = [self.admit, self.admit]
+        events: list[Callable[[int], None]] = [self.admit, self.admit]
         if self.prefilling:
             events.append(self.prefill)
         if self.decoding:

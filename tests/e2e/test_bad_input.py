@@ -1,24 +1,13 @@
 """The user's mistakes: one line that names what is wrong, exit code 2, nothing written."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.command import kvtwin
+
 GOOD = "arrival_s,prompt_tokens,output_tokens\n0.0,10,5\n1.5,20,5\n"
 HEADER = "arrival_s,prompt_tokens,output_tokens\n"
-
-
-def kvtwin(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "sim.cli", *arguments],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={"PYTHONPATH": str(Path(__file__).parents[2]), "PATH": "/usr/bin:/bin"},
-    )
 
 
 @pytest.fixture

@@ -1,9 +1,6 @@
 """A new GPU and a new model as a user brings them: CSVs and a config.json, no code."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,23 +8,12 @@ import pytest
 
 from sim.cost.kernels.llmservingsim import parse_all_reduce, read_folder
 from sim.run.simulation import simulate
+from tests.command import kvtwin
 from tests.made_up import write_as_measured, write_model, write_profile_folder
 from workloads.errors import InputError
 from workloads.schema import Provenance, Trace
 
-ROOT = Path(__file__).parents[2]
 GPU = "custom:memory=2GiB,bandwidth=1TB/s,flops=100TFLOP/s"
-
-
-def kvtwin(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "sim.cli", *arguments],
-        cwd=cwd,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
 
 
 def busy_trace() -> Trace:

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from benchmarks.gpu import program as gpu
 from benchmarks.gpu.results import ARCHIVE, read_archive
 from sim.cost.steps.table import read_table
+from tests.command import kvtwin as command_line
 from workloads.columns import read_columns
 
 CONFIG = {
@@ -31,15 +33,12 @@ SMALL = "--max-num-seqs 4 --max-num-batched-tokens 64 --kv-cache-memory 1MiB"
 POLICIES = "--policy paging:block_size=16 --policy sliding_window:window=60,sinks=4"
 
 
-def kvtwin(command: str, cwd: Path, **environment: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-m", "sim.cli", *command.split()],
-        cwd=cwd,
-        env={**os.environ, "PYTHONPATH": str(Path.cwd()), **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def kvtwin(command: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
+    threads = torch.get_num_threads()
+    try:
+        return command_line(*command.split(), cwd=cwd)
+    finally:
+        torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")
@@ -202,14 +201,23 @@ def test_without_torch_it_says_what_to_install(folder: Path) -> None:
     (folder / "hidden").mkdir()
     (folder / "hidden/sitecustomize.py").write_text(hide)
     path = os.pathsep.join([str(folder / "hidden"), str(Path.cwd())])
-    done = kvtwin("calibrate --model config.json -o x.json", folder, PYTHONPATH=path)
+    command = "-m sim.cli calibrate --model config.json -o x.json"
+    done = subprocess.run(
+        [sys.executable, *command.split()],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 2
     assert "pip install 'kvtwin[executor]'" in done.stderr
     assert done.stderr.count("\n") == 1
 
 
-def test_doctor_checks_what_runs_here(folder: Path) -> None:
-    done = kvtwin("doctor", folder, COLUMNS="200")
+def test_doctor_checks_what_runs_here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    done = kvtwin("doctor", folder)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("attention in torch: ") == 7
     assert "FAILS" not in done.stdout
