@@ -11,13 +11,18 @@ DEMO := azure-2023-conv --model llama-2-13b --gpu a100-40gb --request-rate 1.0 \
 	--policy preallocation --policy sliding_window:window=1024,sinks=4 \
 	--policy paging:block_size=16 --policy paging:block_size=1 --policy paging:block_size=128
 
-.PHONY: demo test fuzz check mutants bench bench-peers conformance gpu wheels clean
+.PHONY: demo test coverage fuzz check mutants bench bench-peers conformance gpu wheels clean
 
 demo: $(VENV)/simulation
 	$(BIN)/kvtwin simulate $(DEMO) -o out/demo
 
 test: $(VENV)/tests
 	$(BIN)/pytest -n 2 --dist worksteal
+
+# The same tests, and which lines none of them runs; slower, so not part of `test`. Commands that tests
+# start as processes and kernels that Triton compiles are not seen.
+coverage: $(VENV)/tests
+	$(BIN)/pytest -n 2 --dist worksteal --cov --cov-report=term
 
 check: $(VENV)/tests
 	$(BIN)/ruff check .
