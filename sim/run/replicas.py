@@ -7,9 +7,9 @@ on which engine that is.
 """
 
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import simpy
 
@@ -24,12 +24,16 @@ from sim.plan import AS_PER_S, Done, Execute, Sleep
 from sim.run.driver import steps_to_reach
 from sim.run.replica_log import merged
 from sim.run.routing import Router, make_router
-from sim.run.simulation import Setup, Started, start
 from sim.sequence import Sequence
 
+if TYPE_CHECKING:
+    from sim.run.simulation import Setup, Started
 
-def simulate_replicas(setup: Setup) -> tuple[Log, list[StepCost]]:
-    """The log of all replicas together, and the cost model of each."""
+
+def simulate_replicas(
+    setup: "Setup", start: Callable[["Setup"], "Started"]
+) -> tuple[Log, list[StepCost]]:
+    """The log of all replicas together, and the cost model of each; `start` wires one of them."""
     front = Front(setup, make_router(setup.router, setup.trace))
     shares = [front.share(number) for number in range(setup.replicas)]
     each = [start(replace(setup, closed=cast("ClosedLoop", share), replicas=1)) for share in shares]
@@ -58,7 +62,7 @@ class Bell:
 class Front:
     """What stands before the replicas: where requests come from, and where they go."""
 
-    def __init__(self, setup: Setup, router: Router) -> None:
+    def __init__(self, setup: "Setup", router: Router) -> None:
         self._source: Arrivals = arrivals_of(setup.trace, setup.closed)
         self.waits_for_answers = setup.closed is not None or setup.trace.turns is not None
         self._router = router
@@ -70,7 +74,7 @@ class Front:
         self._each: list[Started] = []
         self.waiting = self  # the source appends to a scheduler's queue: this
 
-    def opens(self, each: list[Started]) -> None:
+    def opens(self, each: "list[Started]") -> None:
         """The replicas are there. Nothing has been dealt out before."""
         self._each = each
 
@@ -136,7 +140,7 @@ class Share:
 
 
 def _engine(
-    env: simpy.Environment, effects: Effects, cost: StepCost, front: Front, setup: Setup
+    env: simpy.Environment, effects: Effects, cost: StepCost, front: Front, setup: "Setup"
 ) -> Generator[simpy.Event, Any, None]:
     """One replica in simulated time.
 

@@ -347,7 +347,7 @@ def execute(
         from sim.run.replicas import simulate_replicas  # late: few runs have several
 
         with told_by(setup.policy, setup.label):
-            log, (model, *_) = simulate_replicas(setup)
+            log, (model, *_) = simulate_replicas(setup, start)
         return Run(setup, log, model, metrics_of(setup, log))
     started, model = start(setup, told=told), cost or setup.cost()
     with told_by(setup.policy, setup.label):

@@ -10,7 +10,7 @@ import pytest
 
 from sim.run.options import RunOptions
 from sim.run.replicas import simulate_replicas
-from sim.run.simulation import Run, Setup, execute, prepared
+from sim.run.simulation import Run, Setup, execute, prepared, start
 from workloads.errors import InputError
 from workloads.made import make_workload
 from workloads.schema import PrefixBlocks, Provenance, Trace
@@ -43,7 +43,7 @@ def setup(trace: Trace | str, **options: Any) -> Setup:
 def test_one_replica_is_the_engine_alone(trace: str, options: dict[str, Any]) -> None:
     """Through the router and its driver: the same tables, to the last bit."""
     alone = setup(trace, cost=None, fast_forward="concurrency" not in options, **options)
-    log, _ = simulate_replicas(alone)
+    log, _ = simulate_replicas(alone, start)
     expected = execute(replace(alone, fast_forward=alone.trace.turns is None)).log
     for ours, theirs in ((log.requests, expected.requests), (log.steps, expected.steps)):
         if ours is log.steps and alone.trace.turns is not None:
