@@ -182,6 +182,7 @@ LIMITS = {
     "max_num_seqs": "at most {} requests at once",
     "max_num_batched_tokens": "at most {} tokens a step",
     "max_model_len": "contexts up to {} tokens",
+    "long_prefill_token_threshold": "chunks of at most {} tokens beside other requests",
     "batching": "{} batching",
     "preemption": "preemption by {}",
     "victim": "the {} request gives way",
@@ -197,7 +198,7 @@ def _limits(limits: Mapping[str, Any]) -> Iterator[str]:
                 yield tr("{size} of swap space", size=gib(value["swap_space_bytes"]))
         elif name == "rules":
             yield from (tr(rule.replace("_", " ")) for rule, on in value.items() if on)
-        else:
+        elif value != 0:  # no limit
             yield _limit(name, value)
 
 

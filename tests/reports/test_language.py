@@ -5,6 +5,7 @@ import io
 import json
 import re
 from collections.abc import Iterator
+from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,9 @@ from reports.verdict import RULE, verdict
 from sim import simulate
 from sim.cli import app
 from sim.commands import spoken_help
+from sim.run.folder import write_run
+from sim.run.options import RunOptions
+from sim.run.simulation import execute, prepared
 from tests.reports.cases import Case, write_case
 from tests.reports.synthetic import PAGING, PREALLOCATION, Write
 from workloads.errors import InputError
@@ -216,3 +220,65 @@ def test_what_a_folder_brings_is_a_filled_template(text: str, translated: str) -
     assert retold(text) == text
     with speaking("zh"):
         assert retold(text) == translated
+
+
+class Prose(HTMLParser):
+    """The texts that a reader sees or hears, apart from code, scripts and styles."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self._open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in ("meta", "input", "br", "link", "line", "img"):
+            self._open.append(tag)
+        self.found += [value for name, value in attrs if name in ("title", "aria-label") and value]
+
+    def handle_endtag(self, tag: str) -> None:
+        if self._open and self._open[-1] == tag:
+            self._open.pop()
+
+    def handle_data(self, data: str) -> None:
+        if not {"script", "style", "code", "pre"} & {*self._open}:
+            self.found.append(data)
+
+
+def english(page: str) -> list[str]:
+    """Texts with two small English words side by side; names have capitals, digits or signs."""
+    prose = Prose()
+    prose.feed(page)
+    return [text for text in prose.found if re.search(r"(?<![\w./-])[a-z]{2,} [a-z]{2,}\b", text)]
+
+
+def test_the_scan_finds_english() -> None:
+    assert english("<p>Waits for others</p><code>left as is</code>") == ["Waits for others"]
+    assert english('<p title="not yet">KV cache, paging</p>') == ["not yet"]
+
+
+SETUPS: list[dict[str, object]] = [
+    {"policy": "growing"},
+    {"policy": "paging+prefix+int8", "engine": "vllm-0.32", "slo": "ttft_p99=2s"},
+    {"policy": "paging+sliding_window:window=64", "preemption": "swap", "batching": "static"},
+    {"policy": "paging+top_k:k=64", "tp": 2, "request_rate": 2.0, "price": "rtx-4090=1/h"},
+    {"policy": "paging", "cost": "table", "users": 3, "kv_cache_memory": "4GiB"},
+    {"policy": "preallocation:reserve=oracle", "cost": "fixed:seconds=0.03", "horizon": 5.0},
+]
+
+
+@pytest.mark.parametrize("setup", SETUPS, ids=lambda setup: str(setup["policy"]))
+def test_no_english_is_left_on_a_real_page(tmp_path: Path, setup: dict[str, object]) -> None:
+    given = {"model": "llama-3.1-8b", "gpu": "rtx-4090", "first": 25, "max_model_len": 4096}
+    options = RunOptions(**{**given, **setup})  # type: ignore[arg-type]
+    run = execute(prepared("azure-2023-conv", options))
+    (folder := tmp_path / "run").mkdir()
+    write_run(run, folder, "kvtwin simulate")
+    with speaking("zh"):
+        assert english(render(load_runs([folder]))) == []
+
+
+def test_no_english_is_left_on_the_page_of_sizes(tmp_path: Path) -> None:
+    with speaking("zh"), pytest.raises(SystemExit):
+        app(["size", "--model", "gemma-3-27b", "--gpu", "h100", "--context", "4096",
+             "-o", str(tmp_path / "size.html")], exit_on_error=False)  # fmt: skip
+    assert english((tmp_path / "size.html").read_text()) == []
