@@ -289,3 +289,12 @@ def test_the_command_prints_where_the_report_is(
     }
     with pytest.raises(InputError, match="no such folder"):
         report([folder / "nowhere"])
+
+
+def test_warnings_are_in_the_head(write_run: Write) -> None:
+    """Each once, before the results, with the runs they hold for."""
+    warned = {"name": "table", "warnings": ["all-reduce was not measured"]}
+    page = render(load_runs([write_run(PREALLOCATION), write_run(PAGING, "b", cost=warned)]))
+    head = page.split('<main id="results">')[0]
+    assert head.count("all-reduce was not measured") == 1
+    assert re.search(r'class="for">[^<]*block_size=16[^<]*</p>\s*<p>all-reduce', head)

@@ -12,6 +12,7 @@ from sim.cost.kernels.profile import find_profile
 from sim.cost.kernels.rules import KernelRules, captured_size
 from sim.cost.steps.table import read_table
 from sim.hardware import find_device
+from sim.model.kv_formats import KV_DTYPES
 from sim.model.presets import find_model
 from sim.plan import AS_PER_S, Chunk, StepPlan
 from tests.made_up import (
@@ -182,3 +183,14 @@ def test_a_kernel_profile_given_as_cost_says_where_it_belongs(tmp_path: Path) ->
     file.write_bytes(b"PAR1 and more")
     with pytest.raises(InputError, match=r"expected --profile .*mine\.parquet"):
         read_table(file)
+
+
+def test_a_profile_of_another_kv_type_is_told(tmp_path: Path) -> None:
+    """Measured over a 16-bit cache, it says nothing of one in 8 bits."""
+    with pytest.raises(InputError, match=r"measured with a KV cache of 16 bits .*not 8 \(fp8\)"):
+        KernelTable(
+            find_model("llama-3.1-8b"),
+            find_device("rtx-4090"),
+            find_profile("rtx-4090-llama-3.1-8b-tp1"),
+            kv=KV_DTYPES["fp8"],
+        )
