@@ -11,7 +11,7 @@ DEMO := azure-2023-conv --model llama-2-13b --gpu a100-40gb --request-rate 1.0 \
 	--policy preallocation --policy sliding_window:window=1024,sinks=4 \
 	--policy paging:block_size=16 --policy paging:block_size=1 --policy paging:block_size=128
 
-.PHONY: demo test coverage fuzz check mutants bench bench-peers conformance gpu wheels clean
+.PHONY: demo test coverage test-ray fuzz check mutants bench bench-peers conformance gpu wheels clean
 
 demo: $(VENV)/simulation
 	$(BIN)/kvtwin simulate $(DEMO) -o out/demo
@@ -30,6 +30,11 @@ check: $(VENV)/tests
 	$(BIN)/mypy
 	$(BIN)/mypy --config-file tests/mypy.ini
 	$(BIN)/lint-imports
+
+# Sweeps on a real Ray cluster of two nodes on this machine, one of its workers killed.
+test-ray: $(VENV)/tests
+	$(PIP) 'ray>=2.50,<3'
+	KVTWIN_RAY=1 $(BIN)/pytest tests/cluster
 
 # Random histories under all laws (about ten minutes of CPU; SEED=2 makes others), malformed files by
 # the hundred through every reader, and commands killed at random moments.

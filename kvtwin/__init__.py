@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kvtwin.front import Compared, Sized, check_policy, compare_run, report, size
+    from kvtwin.many import Answer, search, sweep
     from sim.policy.chunked import Chunked
     from sim.policy.growing import Growing
     from sim.policy.paging import Paging
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from workloads.schema import Trace
 
 __all__ = [
+    "Answer",
     "Chunked",
     "Compared",
     "Fp8",
@@ -45,12 +47,15 @@ __all__ = [
     "compare_run",
     "read_trace",
     "report",
+    "search",
     "simulate",
     "size",
+    "sweep",
 ]
 
 _HOMES = {
     "kvtwin.front": ("Compared", "Sized", "check_policy", "compare_run", "report", "size"),
+    "kvtwin.many": ("Answer", "search", "sweep"),
     "sim.policy.chunked": ("Chunked",),
     "sim.policy.growing": ("Growing",),
     "sim.policy.paging": ("Paging",),

@@ -29,7 +29,8 @@ from sim.engine.record import Recorder
 from sim.plan import AS_PER_S, StepPlan
 from sim.policy.manager import Manager
 from sim.run.driver import run_simulated
-from sim.run.simulation import Run, Setup, metrics_of, start
+from sim.run.judged import metrics_of
+from sim.run.simulation import Run, Setup, start
 from workloads.errors import InputError
 
 SLICE_AS = AS_PER_S // 4

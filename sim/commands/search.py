@@ -60,12 +60,15 @@ def search(
     json
         Print the answer as JSON.
     """
+    from reports.frontier import PAGE, write_frontier
+    from sim.run.service_level import limits_ms
     from sim.sweep.answer import answer_lines, answer_record
+    from sim.sweep.fingerprint import settings_of
     from sim.sweep.given import grid_of
     from sim.sweep.journal import journal_in
     from sim.sweep.question import question_of
     from sim.sweep.search import Search
-    from sim.sweep.table import columns_of, write_table
+    from sim.sweep.table import CSV, columns_of, write_table
     from workloads import read_trace
 
     load_plugins(plugin)
@@ -75,10 +78,14 @@ def search(
     with journal_in(output) as journal:
         said = (lambda text: None) if quiet or json else print
         searched = Search(grid, requests, question, journal, said).answer()
-        write_table(columns_of(searched.rows), output)
+        table = columns_of(searched.rows)
+        write_table(table, output)
+        lines = list(answer_lines(searched, requests))
+        settings = [*settings_of(grid.base), question.over]
+        write_frontier(table, settings, limits_ms(grid.base.slo), output / PAGE, lines)
     if json:
         print(dumps(answer_record(searched, requests), indent=1, allow_nan=False))
         return
-    for line in answer_lines(searched, requests):
+    for line in lines:
         print(line)
-    print(f"{len(searched.rows):,} runs, each a row of {output / 'sweep.csv'}")
+    print(f"{len(searched.rows):,} runs, each a row of {output / CSV}; page: {output / PAGE}")

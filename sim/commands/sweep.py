@@ -55,6 +55,8 @@ def sweep(
     json
         Print where the table is, and how many runs were made, as JSON.
     """
+    from reports.frontier import PAGE, write_frontier
+    from sim.run.service_level import limits_ms
     from sim.sweep.given import grid_of
     from sim.sweep.journal import journal_in
     from sim.sweep.runners import runner
@@ -84,6 +86,7 @@ def sweep(
             )
             raise
         write_table(table, output)
+        write_frontier(table, list(plan[0].settings), limits_ms(grid.base.slo), output / PAGE)
     failed = sum(error is not None for error in table["error"])
     if json:
         print(
@@ -99,6 +102,7 @@ def sweep(
         )
         return
     print(f"{len(plan):,} runs, {before:,} of them run before, in {output / CSV} and {PARQUET}")
+    print(f"page: {output / PAGE}")
     if failed:
         first = next(error for error in table["error"] if error is not None)
         print(f"{failed:,} can't be run (column error), such as: {first}")

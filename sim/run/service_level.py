@@ -88,6 +88,12 @@ def parse_level(text: str) -> ServiceLevel:
     return ServiceLevel(text, tuple(bounds))
 
 
+def limits_ms(text: str | None) -> dict[str, float]:
+    """Limits by the metrics that have to be within them; none without a level."""
+    level = None if text is None else parse_level(text)
+    return {f"slo_{one.name}": 1e3 * one.limit_s for one in level.bounds} if level else {}
+
+
 def latencies(requests: dict[str, Column], end_s: float) -> dict[str, Floats]:
     """Seconds by latency, one a request asked by the end of the run; infinite where it got none.
 

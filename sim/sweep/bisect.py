@@ -34,6 +34,20 @@ def highest(holds: Callable[[int], bool], first: int, last: int | None) -> int:
     return good
 
 
+def lowered(holds: Callable[[int], bool], first: int, top: int) -> int:
+    """The highest rung of first..top that holds; first - 1 for none. Most likely it is the top."""
+    if holds(top):
+        return top
+    good, bad = first - 1, top
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        if holds(middle):
+            good = middle
+        else:
+            bad = middle
+    return good
+
+
 class Ladder(NamedTuple):
     """Rungs from what holds most easily on; higher ones are worth more."""
 
@@ -53,20 +67,19 @@ class Top(NamedTuple):
 
 
 def best_two(
-    ladders: Sequence[Ladder], holds: Callable[[int, int], bool]
+    ladders: Sequence[Ladder], climb: Callable[[int, int, int | None], int]
 ) -> tuple[Top | None, Top | None]:
     """The best configuration and the runner-up; of equal ones those that come first.
 
-    A ladder is climbed only where its lowest rung that would beat the runner-up so far holds.
+    `climb(name, first, last)` is the highest rung that holds, or first - 1. A ladder is climbed
+    only from its lowest rung that would beat the runner-up so far.
     """
     best: list[Top] = []
     for ladder in ladders:
         first = 0 if len(best) < 2 else ladder.first_worth_more(best[1].worth)
-
-        def held(rung: int, name: int = ladder.name) -> bool:
-            return holds(name, rung)
-
-        rung = highest(held, first, ladder.last)
+        if ladder.last is not None and first > ladder.last:
+            continue
+        rung = climb(ladder.name, first, ladder.last)
         if rung >= first:
             best.append(Top(ladder.name, rung, ladder.worth(rung)))
             best = sorted(best, key=lambda top: -top.worth)[:2]  # stable: first come, first named

@@ -16,7 +16,7 @@ from threading import Thread
 from sim.policy import plugins
 from sim.sweep.evaluate import Row, Work
 from sim.sweep.grid import Value
-from sim.sweep.shared import map_shared, write_shared
+from sim.sweep.shared import map_shared, shared_bytes
 from workloads.errors import InputError
 from workloads.schema import Trace
 
@@ -42,7 +42,7 @@ def run_here(
     for module in plugins.modules:
         cloudpickle.register_pickle_by_value(module)
     with tempfile.TemporaryDirectory(prefix="kvtwin-") as folder:
-        write_shared(trace, Path(folder) / "trace.arrow")
+        (Path(folder) / "trace.arrow").write_bytes(shared_bytes(trace))
         (Path(folder) / "work").write_bytes(cloudpickle.dumps(work))
         calls = (delayed(_run_one)(folder, os.getpid(), *task) for task in tasks)
         pool = Parallel(n_jobs=min(jobs, len(tasks)), batch_size=1, return_as="generator_unordered")

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from sim.run.options import RunOptions
 from sim.run.simulation import prepared
-from sim.sweep.bisect import Ladder, Top, best_two
+from sim.sweep.bisect import Ladder, Top, best_two, highest, lowered
 from sim.sweep.evaluate import Row, row_of
 from sim.sweep.fingerprint import key_of, trace_digest
 from sim.sweep.grid import Grid, Value, with_values
@@ -25,7 +26,7 @@ class Found:
     point: dict[str, Value]
     options: RunOptions
     worth: float  # the load, or minus GPUs or dollars an hour
-    row: Row  # metrics there, of the first draw
+    row: Row  # metrics there, of the draw that comes closest to breaking it
     beyond: Row | None  # one rung on, where the level is broken; None where that was not tried
 
 
@@ -73,31 +74,45 @@ class Search:
         self._base = replace(grid, base=self._work.base)
         self._digest = trace_digest(trace)
         self._journal, self._said = journal, said
-        self._seen: dict[tuple[int, int], tuple[bool, Row]] = {}
-        self._rows: list[Row] = []
+        self._draws = list(range(question.draws))
+        self._seen: dict[tuple[int, int, int], Row] = {}
+        self.rows: list[Row] = []
 
     def answer(self) -> Searched:
         """The best configuration and its runner-up. Raises InputError where none can be run."""
         ladders = [self._ladder(number) for number in range(len(self._plan))]
-        best, second = best_two(ladders, self.holds)
-        if best is None and all(row["error"] is not None for row in self._rows):
-            raise InputError(self._rows[0]["error"])
+        best, second = best_two(ladders, self._climb)
+        if best is None and all(row["error"] is not None for row in self.rows):
+            raise InputError(self.rows[0]["error"])
         first, runner_up = (None if top is None else self._found(top) for top in (best, second))
-        return Searched(self._question, first, runner_up, self._rows, len(self._plan))
+        return Searched(self._question, first, runner_up, self.rows, len(self._plan))
 
     def holds(self, number: int, rung: int) -> bool:
         """Whether the level holds on the rung of a configuration under every draw."""
-        if (number, rung) not in self._seen:
-            first: Row | None = None
-            for draw in range(self._question.draws):
-                row = self._probe(number, rung, draw)
-                first = first or row
-                if not row.get("slo_met"):
-                    self._seen[number, rung] = False, row
-                    return False
-            assert first is not None, "there is a draw"
-            self._seen[number, rung] = True, first
-        return self._seen[number, rung][0]
+        return all(self._met(number, rung, draw) for draw in range(self._question.draws))
+
+    def _climb(self, number: int, first: int, last: int | None) -> int:
+        """The highest rung that holds under every draw: the lowest of the draws' own.
+
+        Draws are the same for all configurations, and so, mostly, is the one that binds: it is
+        climbed first, and the others are only asked whether they hold there.
+        """
+        binding, *others = self._draws
+        top = highest(partial(self._met, number, draw=binding), first, last)
+        for draw in others:
+            if top < first:
+                break
+            lower = lowered(partial(self._met, number, draw=draw), first, top)
+            binding, top = (draw, lower) if lower < top else (binding, top)
+        self._draws.remove(binding)
+        self._draws.insert(0, binding)
+        return top
+
+    def _met(self, number: int, rung: int, draw: int) -> bool:
+        where = number, rung, draw
+        if where not in self._seen:
+            self._seen[where] = self._probe(number, rung, draw)
+        return bool(self._seen[where].get("slo_met"))
 
     def options(self, number: int, rung: int, draw: int = 0) -> RunOptions:
         """Of one run."""
@@ -124,7 +139,7 @@ class Search:
         value = getattr(options, load)
         self._said(f"{_named(self._plan[number].point)}, {load} {value:g}: {verdict}")
         where = {"configuration": number, "rung": rung, "draw": draw, load: value}
-        self._rows.append({**self._plan[number].settings, **where, **row})
+        self.rows.append({**self._plan[number].settings, **where, **row})
         return row
 
     def _ladder(self, number: int) -> Ladder:
@@ -155,16 +170,19 @@ class Search:
         return (setup.money.dollars_per_hour or 0.0) * options.tp
 
     def _found(self, top: Top) -> Found:
-        beyond = self._seen.get((top.name, top.rung + 1))
         worth = top.worth
         if self._question.objective == "load":
             worth = self._question.load(top.rung)
+        there, beyond = (
+            [row for (number, rung, _), row in self._seen.items() if (number, rung) == where]
+            for where in ((top.name, top.rung), (top.name, top.rung + 1))
+        )
         return Found(
             self._plan[top.name].point,
             self.options(top.name, top.rung),
             worth,
-            self._seen[top.name, top.rung][1],
-            None if beyond is None else beyond[1],
+            max(there, key=lambda row: float(row["slo_used_share"])),
+            next((row for row in beyond if not row.get("slo_met")), None),
         )
 
 

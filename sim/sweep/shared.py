@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from workloads.schema import PrefixBlocks, Provenance, Trace, Turns
 
+Buffer = bytes | NDArray[np.uint8]
 PARTS: dict[str, type] = {"prefix": PrefixBlocks, "turns": Turns}
 
 
-def write_shared(trace: Trace, path: Path) -> None:
+def shared_bytes(trace: Trace) -> pa.Buffer:
     """The trace as one Arrow IPC file: a row, and in each column a whole array as a list."""
     arrays: dict[str, Any] = {}
     plain: dict[str, Any] = {"name": trace.name, "provenance": asdict(trace.provenance)}
@@ -35,13 +37,15 @@ def write_shared(trace: Trace, path: Path) -> None:
         for name, values in arrays.items()
     }
     table = pa.table(columns).replace_schema_metadata({"kvtwin": json.dumps(plain)})
-    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
+    return sink.getvalue()
 
 
-def map_shared(source: Path | bytes) -> Trace:
+def map_shared(source: Path | Buffer) -> Trace:
     """The trace of a file, which stays on disk until it is looked at, or of a file's bytes."""
-    buffer = pa.py_buffer(source) if isinstance(source, bytes) else pa.memory_map(str(source))
+    buffer = pa.memory_map(str(source)) if isinstance(source, Path) else pa.py_buffer(source)
     table = pa.ipc.open_file(buffer).read_all()
     plain = json.loads(table.schema.metadata[b"kvtwin"])
     arrays = {

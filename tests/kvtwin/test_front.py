@@ -16,8 +16,10 @@ from kvtwin import (
     compare_run,
     read_trace,
     report,
+    search,
     simulate,
     size,
+    sweep,
 )
 from sim.measured.comparison import Tolerance
 
@@ -91,3 +93,28 @@ def test_laws_from_the_front() -> None:
 def test_an_option_that_is_not_there() -> None:
     with pytest.raises(InputError, match="no option 'max_seqs'; did you mean 'max_num_seqs'"):
         simulate("azure-2023-conv", **LLAMA, max_seqs=3)  # type: ignore[arg-type]
+
+
+def test_a_sweep_is_a_data_frame(tmp_path: Path) -> None:
+    options = {**LLAMA, "first": 20, "policy": ["paging", "preallocation"], "max_num_seqs": [8, 64]}
+    table = sweep("azure-2023-conv", folder=tmp_path / "out", jobs=1, **options)
+    assert len(table) == 4
+    assert table["finished"].tolist() == [20] * 4
+    assert table["policy"].tolist() == ["paging", "paging", "preallocation", "preallocation"]
+    one = simulate("azure-2023-conv", **LLAMA, first=20, max_num_seqs=8)  # type: ignore[arg-type]
+    assert table["ttft_ms_p99"][0] == one["ttft_ms_p99"]
+    more = sweep("azure-2023-conv", folder=tmp_path / "out", jobs=1, **options, block_size=[16, 32])
+    assert len(more) == 6
+    with pytest.raises(InputError, match="no such option"):
+        sweep("azure-2023-conv", **options, windw=[1])
+
+
+def test_a_search_says_what_to_start() -> None:
+    answer = search(
+        "azure-2023-conv", **LLAMA, first=30, slo="ttft_p90=1s", resolution=1.0,
+        max_num_seqs=[2, 64],
+    )  # fmt: skip
+    assert answer.best is not None
+    assert answer.best.point["max_num_seqs"] == 64
+    assert "vllm serve meta-llama/Llama-2-7b-hf" in answer.text
+    assert set(answer.runs["max_num_seqs"]) == {2, 64}

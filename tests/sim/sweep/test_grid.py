@@ -10,7 +10,7 @@ from sim.run.options import RunOptions
 from sim.sweep.fingerprint import key_of, self_contained, settings_of, trace_digest
 from sim.sweep.given import GridOptions, grid_of
 from sim.sweep.grid import Grid, make_grid, read_values
-from sim.sweep.shared import map_shared, write_shared
+from sim.sweep.shared import map_shared, shared_bytes
 from sim.sweep.sweep import plan_of
 from tests.made_up import write_model
 from workloads import read_trace
@@ -145,7 +145,7 @@ def test_a_run_is_named_by_contents_alone(tmp_path: Path) -> None:
 def test_a_shared_trace_is_the_trace(name: str, tmp_path: Path) -> None:
     """Mapped from a file or from its bytes, without a copy: its arrays own no memory."""
     trace = read_trace(name) if "-" in name else make_workload(name, 20, 1.0)
-    write_shared(trace, tmp_path / "trace.arrow")
+    (tmp_path / "trace.arrow").write_bytes(shared_bytes(trace))
     for source in (tmp_path / "trace.arrow", (tmp_path / "trace.arrow").read_bytes()):
         mapped = map_shared(source)
         assert trace_digest(mapped) == trace_digest(trace)

@@ -1,6 +1,7 @@
 """Searches: by hand, against brute force, and stopped runs that would have failed."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from sim.run.options import RunOptions
 from sim.run.simulation import Run, execute, prepared
 from sim.sweep.answer import answer_lines, answer_record
-from sim.sweep.bisect import Ladder, best_two, highest
+from sim.sweep.bisect import Ladder, best_two, highest, lowered
 from sim.sweep.grid import make_grid
 from sim.sweep.hopeless import Lost, execute_until_lost
 from sim.sweep.question import question_of
@@ -92,7 +93,11 @@ def test_best_two_are_those_of_brute_force(tops: list[int], bounded: bool) -> No
 
     last = 30 if bounded else None
     ladders = [Ladder(n, last, lambda worth: int(worth) + 1, float) for n in range(len(tops))]
-    found = [None if top is None else (top.name, top.rung) for top in best_two(ladders, holds)]
+
+    def climb(name: int, first: int, last: int | None) -> int:
+        return highest(partial(holds, name), first, last)
+
+    found = [None if top is None else (top.name, top.rung) for top in best_two(ladders, climb)]
     ranked = sorted(((n, top) for n, top in enumerate(tops) if top >= 0), key=lambda pair: -pair[1])
     assert found == ([*ranked, None, None])[:2]
 
@@ -107,6 +112,30 @@ def test_a_bisection_asks_few(first: int, top: int) -> None:
 
     assert highest(holds, first, 1000) == max(top, first - 1)
     assert len(asked) <= 1 + 10
+    asked.clear()
+    assert lowered(holds, first, 1000) == max(min(top, 1000), first - 1)
+    assert len(asked) <= 1 + 10
+
+
+def test_every_draw_holds_and_one_breaks_the_next() -> None:
+    """As brute force over all rungs and draws has it, with fewer runs."""
+    base = RunOptions(**BASE, arrivals="poisson", slo="ttft_p90=0.4s", kv_cache_memory="8GiB")
+    grid = make_grid(base, {"max_num_seqs": [16, 2, 8]})
+    question = question_of("request_rate=1:12", 1.0, draws=4)
+    trace = random_trace(3)
+    search, brute = (Search(grid, trace, question) for _ in range(2))
+    searched = search.answer()
+    tops = []
+    for number, seqs in enumerate((16, 2, 8)):
+        rungs = [rung for rung in range(12) if brute.holds(number, rung)]
+        assert rungs == list(range(len(rungs)))
+        tops.append((len(rungs), seqs))
+    (one, two), *_ = [sorted(tops, key=lambda pair: -pair[0])[:2]]
+    assert searched.best is not None
+    assert searched.runner_up is not None
+    assert (searched.best.worth, searched.best.point["max_num_seqs"]) == one
+    assert (searched.runner_up.worth, searched.runner_up.point["max_num_seqs"]) == two
+    assert len(search.rows) < len(brute.rows)
 
 
 def random_trace(seed: int) -> Trace:

@@ -1,0 +1,110 @@
+"""What the commands `sweep` and `search` do, as functions that answer with data frames."""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sim.run.options import RunOptions
+from sim.sweep.answer import answer_lines
+from sim.sweep.grid import Grid, make_grid, option_names
+from sim.sweep.journal import Journal, journal_in
+from sim.sweep.question import question_of
+from sim.sweep.runners import runner
+from sim.sweep.search import Found, Search
+from sim.sweep.sweep import plan_of, run_sweep
+from sim.sweep.table import columns_of, write_table
+from workloads import read_trace
+from workloads.errors import InputError
+from workloads.schema import Trace
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def sweep(
+    trace: Trace | str | Path,
+    /,
+    *,
+    folder: str | Path | None = None,
+    sample: int | None = None,
+    sample_seed: int = 0,
+    jobs: int | None = None,
+    on: str = "here",
+    **options: Any,
+) -> "pd.DataFrame":
+    """Every combination of options as a row: those of `simulate`, and of policies by their names,
+    each one value or a list, tuple or range of them.
+
+    With a `folder`, finished runs and the table are kept there, and are not run again. `jobs` are
+    processes (every core), `on` is "here", "ray" or "ray://HOST:10001". Raises InputError.
+    """
+    import pandas as pd
+
+    requests = trace if isinstance(trace, Trace) else read_trace(trace)
+    work, plan = plan_of(_grid(options), requests, sample, sample_seed)
+    with _journal(folder) as journal:
+        table = run_sweep(plan, work, requests, journal, runner(on, jobs))
+        if folder is not None:
+            write_table(table, Path(folder))
+    return pd.DataFrame(table)
+
+
+class Answer(NamedTuple):
+    """The best configuration and the runner-up, every run as a row, and all of it in words."""
+
+    best: Found | None
+    runner_up: Found | None
+    runs: "pd.DataFrame"
+    text: str
+
+
+def search(
+    trace: Trace | str | Path,
+    /,
+    *,
+    over: str = "request_rate",
+    resolution: float | None = None,
+    minimise: str | None = None,
+    draws: int = 1,
+    max_gpus: int = 64,
+    folder: str | Path | None = None,
+    **options: Any,
+) -> Answer:
+    """The most load that the level `slo` bears; or, to `minimise`, the fewest "gpus" or the least
+    "cost" for a load; over the combinations of options, which are as for `sweep`.
+
+    Raises InputError.
+    """
+    import pandas as pd
+
+    requests = trace if isinstance(trace, Trace) else read_trace(trace)
+    question = question_of(over, resolution, minimise, draws, max_gpus)
+    with _journal(folder) as journal:
+        searched = Search(_grid(options), requests, question, journal).answer()
+    runs = pd.DataFrame(columns_of(searched.rows))
+    text = "\n".join(answer_lines(searched, requests))
+    return Answer(searched.best, searched.runner_up, runs, text)
+
+
+def _grid(options: dict[str, Any]) -> Grid:
+    many = {name: list(value) for name, value in options.items()
+            if isinstance(value, list | tuple | range)}  # fmt: skip
+    single = {name: value for name, value in options.items() if name not in many}
+    for name in [name for name in single if name not in option_names()]:
+        many[name] = [single.pop(name)]
+    if "model" not in options:
+        raise InputError("model: missing")
+    single.setdefault("model", many["model"][0] if many.get("model") else "")
+    return make_grid(RunOptions(**single), many)
+
+
+@contextmanager
+def _journal(folder: str | Path | None) -> Iterator[Journal]:
+    if folder is not None:
+        with journal_in(Path(folder)) as journal:
+            yield journal
+        return
+    with tempfile.TemporaryDirectory() as place, journal_in(Path(place)) as journal:
+        yield journal
