@@ -12,8 +12,9 @@ DEMO := azure-2023-conv --model llama-2-13b --gpu a100-40gb --request-rate 1.0 \
 	--policy paging:block_size=16 --policy paging:block_size=1 --policy paging:block_size=128
 
 .PHONY: demo test coverage test-ray fuzz check mutants bench bench-peers conformance gpu wheels clean
+.PHONY: compiled
 
-demo: $(VENV)/simulation
+demo: $(VENV)/simulation $(VENV)/fast
 	$(BIN)/kvtwin simulate $(DEMO) -o out/demo
 
 test: $(VENV)/tests
@@ -23,6 +24,10 @@ test: $(VENV)/tests
 # start as processes and kernels that Triton compiles are not seen.
 coverage: $(VENV)/tests
 	$(BIN)/pytest -n 2 --dist worksteal --cov --cov-report=term
+
+# Runs as machine code against runs of objects: 2,000 random histories, 2,000,000 instants; minutes.
+compiled: $(VENV)/tests $(VENV)/fast
+	COMPILED_HISTORIES=2000 COMPILED_VALUES=2000000 $(BIN)/pytest tests/sim/run/test_compiled.py
 
 check: $(VENV)/tests
 	$(BIN)/ruff check .
@@ -113,6 +118,10 @@ $(VENV)/bin/python:
 
 $(VENV)/simulation: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) -c constraints.txt -e .
+	touch $@
+
+$(VENV)/fast: pyproject.toml constraints.txt | $(VENV)/simulation
+	$(PIP) -c constraints.txt -e '.[fast]'
 	touch $@
 
 $(VENV)/tests: pyproject.toml constraints.txt | $(VENV)/bin/python

@@ -73,14 +73,14 @@ MUTANTS = (
         "running counted after a finish",
         "sim/engine/loop.py",
         """\
-        stepped(now, plan, done, scheduler)
-        now = end
-        first, finished = complete(plan)
+        recorder.stepped(self.now_as, plan, done, scheduler)
+        self.now_as = end
+        first, finished = scheduler.complete(plan)
 """,
         """\
-        first, finished = complete(plan)
-        stepped(now, plan, done, scheduler)
-        now = end
+        first, finished = scheduler.complete(plan)
+        recorder.stepped(self.now_as, plan, done, scheduler)
+        self.now_as = end
 """,
         f"{METRIC_TESTS}::test_running_is_counted_before_who_is_done_leaves",
     ),

@@ -6,13 +6,14 @@ over several GPUs, then host work. Decode is bound by memory, prefill by arithme
 out of the same formula.
 """
 
+from collections.abc import Sequence
 from functools import cache
 
 from sim.cost.base import Constant, Efficiency
 from sim.cost.kernels.all_reduce import assumed
 from sim.hardware import Device
 from sim.model.geometry import Model
-from sim.plan import AS_PER_S, StepPlan
+from sim.plan import AS_PER_S, Chunk, StepPlan
 
 UNMEASURED_SUMS = (
     "roofline with several GPUs: sums over them are assumed at 20 µs and the link's peak rate; "
@@ -66,9 +67,15 @@ class Roofline:
         """(first, growth, valid) of the plan in attoseconds; see `StepCost`."""
         # Unpacking a plan takes a tenth of the time of asking for its fields by name.
         _, max_steps, decodes, _, read_bytes, read_growth, prefilled, chunks, *_ = plan
-        byte_as = self._byte_as
-        tokens, samples = decodes + prefilled, decodes
-        first = self._overhead_as + read_bytes * byte_as
+        first = self.step_as(decodes, prefilled, read_bytes, chunks)
+        return first, read_growth * self._byte_as, max_steps
+
+    def step_as(
+        self, decodes: int, prefilled: int, read_bytes: int, chunks: Sequence[Chunk]
+    ) -> int:
+        """Attoseconds of one step."""
+        count, samples = decodes + prefilled, decodes
+        first = self._overhead_as + read_bytes * self._byte_as
         for _, start, length, last in chunks:
             samples += last
             # Each token of a chunk attends to all before it and to itself.
@@ -77,11 +84,14 @@ class Roofline:
             for window, pair_as in self._windows:
                 first += min(pairs, window * length) * pair_as
         # Matrix products: weights read once, or every token multiplied with every weight.
-        read = self._weights_as(tokens) if self._weights_as else self._all_weights_as
-        arithmetic = tokens * self._token_as + samples * self._sample_as
+        read = self._reading_as(count)
+        arithmetic = count * self._token_as + samples * self._sample_as
         first += read if read > arithmetic else arithmetic
-        first += self._sums_as + tokens * self._summed_token_as
-        return first, read_growth * byte_as, max_steps
+        return first + self._sums_as + count * self._summed_token_as
+
+    def _reading_as(self, tokens: int) -> int:
+        """Reading the weights that a step of so many tokens needs."""
+        return self._weights_as(tokens) if self._weights_as else self._all_weights_as
 
     def _weight_time_as(self, tokens: int) -> int:
         """Reading the weights that a step of so many tokens needs, on each device its share."""

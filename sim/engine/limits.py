@@ -27,6 +27,8 @@ Preemption = Literal["recompute", "swap"]
 
 
 Victim = Literal["last", "longest", "shortest"]
+VICTIMS: dict[Victim, int] = {"last": 0, "longest": 1, "shortest": -1}
+"""The sign of the contexts whose greatest goes; 0: contexts don't matter."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,17 +6,87 @@ back what the clock says, so prediction and measurement make their decisions her
 
 from collections.abc import Generator
 
-from sim.engine.arrivals import arrivals_of
+from sim.engine.arrivals import Arrivals, arrivals_of
 from sim.engine.closed_loop import ClosedLoop
 from sim.engine.record import Recorder
 from sim.engine.requests import NEVER
 from sim.engine.scheduler import Scheduler
-from sim.plan import Done, Execute, Sleep, from_fields
+from sim.plan import Done, Execute, Sleep, StepPlan, from_fields
 from workloads.schema import Trace
 
 make_execute = from_fields(Execute)
 
 Effects = Generator[Execute | Sleep, Done, None]
+
+END, IDLE, WORK = range(3)
+
+
+class Loop:
+    """Turns of an engine that plans a step when the one before it has ended."""
+
+    __slots__ = ("arrivals", "horizon_as", "now_as", "plan", "recorder", "scheduler", "until_as")
+
+    def __init__(
+        self, arrivals: Arrivals, scheduler: Scheduler, recorder: Recorder, horizon_as: int | None
+    ) -> None:
+        self.arrivals = arrivals
+        self.scheduler = scheduler
+        self.recorder = recorder
+        self.horizon_as = NEVER if horizon_as is None else horizon_as
+        self.now_as = 0
+        self.until_as = 0  # when to stop, whatever is done
+        self.plan: StepPlan | None = None
+        arrivals.receive(0, scheduler, recorder)
+
+    def turn(self) -> int:
+        """Whether the next thing is a step (`plan`), to wait, or nothing any more."""
+        now = self.now_as
+        if now >= self.horizon_as:
+            return END
+        planned = self.plan = self.scheduler.schedule()
+        recorder = self.recorder
+        if now >= recorder.next_sample_as:
+            recorder.sample(now, self.scheduler)
+        until = recorder.next_sample_as
+        coming = self.arrivals.next_as
+        if not planned:
+            if coming == NEVER:
+                return END
+            self.until_as = min(coming, until, self.horizon_as)
+            return IDLE
+        if coming < until and self.scheduler.takes_arrivals():
+            until = coming
+        self.until_as = min(until, self.horizon_as)
+        return WORK
+
+    def woke(self, now: int) -> None:
+        """The wait is over."""
+        self.now_as = now
+        self.arrivals.receive(now, self.scheduler, self.recorder)
+
+    def ran(self, done: Done) -> None:
+        """The step, or some of its repetitions, has run."""
+        scheduler, recorder, arrivals, plan = (
+            self.scheduler,
+            self.recorder,
+            self.arrivals,
+            self.plan,
+        )
+        assert plan, "a step was planned"
+        end, steps, _, _ = done
+        if steps > 1:
+            scheduler.advance(steps)
+        if arrivals.next_as <= end:
+            arrivals.receive(end, scheduler, recorder)
+        recorder.stepped(self.now_as, plan, done, scheduler)
+        self.now_as = end
+        first, finished = scheduler.complete(plan)
+        if first or finished:
+            recorder.completed(end, first, finished)
+            if finished:
+                arrivals.answered(end, finished)
+                if arrivals.next_as <= end:
+                    arrivals.receive(end, scheduler, recorder)
 
 
 def serve(
@@ -32,43 +102,12 @@ def serve(
     and named; one whose output can't fit whole gets what fits.
     """
     recorder.began(scheduler)
-    arrivals = arrivals_of(trace, closed)
-    schedule, advance, complete = scheduler.schedule, scheduler.advance, scheduler.complete
-    stepped, completed = recorder.stepped, recorder.completed
-    takes_arrivals = scheduler.takes_arrivals
-    now, sample_as = 0, recorder.next_sample_as
-    arrivals.receive(now, scheduler, recorder)
-    while horizon_as is None or now < horizon_as:
-        plan = schedule()
-        if now >= sample_as:
-            recorder.sample(now, scheduler)
-            sample_as = recorder.next_sample_as
-        until = sample_as
-        if plan is None:
-            if arrivals.next_as == NEVER:
-                break
-            until = min(arrivals.next_as, until)
-            done = yield Sleep(until if horizon_as is None else min(until, horizon_as))
-            now = done.now_as
-            arrivals.receive(now, scheduler, recorder)
-            continue
-        if arrivals.next_as < until and takes_arrivals():
-            until = arrivals.next_as
-        if horizon_as is not None and horizon_as < until:
-            until = horizon_as
-        done = yield make_execute((plan, until))
-        end, steps, _, _ = done
-        if steps > 1:
-            advance(steps)
-        if arrivals.next_as <= end:
-            arrivals.receive(end, scheduler, recorder)
-        stepped(now, plan, done, scheduler)
-        now = end
-        first, finished = complete(plan)
-        if first or finished:
-            completed(now, first, finished)
-            if finished:
-                arrivals.answered(now, finished)
-                if arrivals.next_as <= now:
-                    arrivals.receive(now, scheduler, recorder)
+    loop = Loop(arrivals_of(trace, closed), scheduler, recorder, horizon_as)
+    turn, ran = loop.turn, loop.ran
+    while next_thing := turn():
+        if next_thing == WORK:
+            ran((yield make_execute((loop.plan, loop.until_as))))
+        else:
+            done = yield Sleep(loop.until_as)
+            loop.woke(done.now_as)
     recorder.ended(scheduler)

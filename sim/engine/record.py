@@ -232,14 +232,21 @@ class Recorder:
         }
         return Log(
             requests,
-            self._uses(_event_columns(self._events, self._tally)),
-            _columns(("time_s",), self._sample_times)
-            | self._uses(_columns((*QUEUES, *self._tally), self._sample_counts)),
+            self._uses(self._event_columns()),
+            self._uses(self._sample_columns()),
             np.asarray(self._resume_gaps),
             self._now_s,
             np.asarray(self._resumed),
             np.frombuffer(self._held, np.uint8).reshape(-1, STRETCHES),
         )
+
+    def _event_columns(self) -> dict[str, Column]:
+        """Times, counts and tallies."""
+        return _event_columns(self._events, self._tally)
+
+    def _sample_columns(self) -> dict[str, Column]:
+        counts = _columns((*QUEUES, *self._tally), self._sample_counts)
+        return _columns(("time_s",), self._sample_times) | counts
 
     def _uses(self, columns: dict[str, Column]) -> dict[str, Column]:
         """The columns with bytes by use in place of tallies."""

@@ -10,7 +10,8 @@ from collections import deque
 from heapq import heappop, heappush
 from sys import maxsize
 
-from sim.engine.limits import Limits
+from sim.engine.limits import VICTIMS, Limits
+from sim.engine.lists import by_admission, contexts, drop_preempted, tokens
 from sim.engine.swap import HostSwap
 from sim.plan import Chunk, StepPlan, from_fields
 from sim.policy.manager import Manager
@@ -28,8 +29,12 @@ class Scheduler:
         self.manager = manager
         self._knows_longest = knows_longest
         self.limits = limits
-        self._rules = limits.rules
         self._static = limits.batching == "static"
+        self._ahead = limits.rules.async_scheduling
+        self._preempted_first = limits.rules.preempted_first
+        self._admits_after = limits.rules.admit_after_preemption
+        self._swaps = limits.pressure.preemption == "swap"
+        self._victim_sign = VICTIMS[limits.pressure.victim]
         self._whole_prompt = limits.rules.reserve_whole_prompt or manager.reserves
         self._max_num_seqs = limits.max_num_seqs
         self._max_num_batched_tokens = limits.max_num_batched_tokens
@@ -73,7 +78,8 @@ class Scheduler:
         preempted: list[int] = []
         chunks: list[Chunk] = []
         admitted: list[int] = []
-        prefill_tokens = turn = 0
+        prefill_tokens = 0
+        turn = 0
         if self._long_prefill < self._max_num_batched_tokens:
             alone = len(self.running) + len(self.waiting) == 1
             self._longest_chunk = self._max_num_batched_tokens if alone else self._long_prefill
@@ -81,18 +87,17 @@ class Scheduler:
                 turn = self._extend_before_decodes(chunks, preempted)
         if manager.decoding and not manager.growable(1):
             self._make_room(preempted)
-            chunks = [chunk for chunk in chunks if chunk.request in self.running]
-        if decoding := manager.decoding:
+            drop_preempted(chunks, self.running)
+        decoding = manager.decoding
+        if decoding:
             manager.grow(1)
         if self.prefilling or self.waiting:
-            prefill_tokens = sum([chunk.tokens for chunk in chunks])
+            prefill_tokens = tokens(chunks)
             budget = self._max_num_batched_tokens - decoding
             if self.prefilling:
                 left = budget - prefill_tokens
-                prefill_tokens += self._extend(left, chunks, preempted, turn)
-            if self.waiting and (
-                not (preempted and self.running) or self._rules.admit_after_preemption
-            ):
+                prefill_tokens += self._extend(left, chunks, preempted, turn, maxsize)
+            if self.waiting and (not (preempted and self.running) or self._admits_after):
                 prefill_tokens += self._admit(budget - prefill_tokens, chunks, admitted)
         if not (manager.decoding or chunks):
             self._unreported += preempted
@@ -104,6 +109,18 @@ class Scheduler:
             if seq.admission != admission or seq.joined_tick < 0:
                 tick = self._next_finish()
             max_steps += manager.repeatable(tick - manager.tick)
+        return self._plan(max_steps, prefill_tokens, chunks, admitted, preempted)
+
+    def _plan(
+        self,
+        max_steps: int,
+        prefill_tokens: int,
+        chunks: list[Chunk],
+        admitted: list[int],
+        preempted: list[int],
+    ) -> StepPlan:
+        """What was decided, in one piece."""
+        manager = self.manager
         read_bytes, growth = manager.reads()
         finished: tuple[int, ...] = ()
         swap_out = swap_in = 0
@@ -145,7 +162,8 @@ class Scheduler:
         first: list[Sequence] = []
         finished: list[Sequence] = []
         if self.leaving:
-            finished, self.leaving = self.leaving, []
+            finished += self.leaving
+            self.leaving.clear()
         complete: list[Sequence] = []
         finishing, tick = self._finishing, self.manager.tick
         while finishing and finishing[0][0] <= tick:
@@ -153,22 +171,22 @@ class Scheduler:
             if seq.admission == admission and seq.joined_tick >= 0:
                 seq.generated = seq.output
                 complete.append(seq)
-        for request, _, _, last in plan.chunks:
-            if last:
-                seq = self.running[request]
+        for chunk in plan.chunks:
+            if chunk.last:
+                seq = self.running[chunk.request]
                 self.prefilling.remove(seq)
                 if not seq.generated:
                     first.append(seq)
                 if self._start_decoding(seq):
                     complete.append(seq)
         if len(complete) > 1:  # they let go in the order in which they run
-            complete.sort(key=_admission)
+            by_admission(complete)
         for seq in complete:
             self._finish(seq, finished)
         if self._static and not self.running:
             for seq in self.held:
                 self._leave(seq, finished)
-            self.held = []
+            self.held.clear()
         return first, finished
 
     def depart(self, finished: list[Sequence]) -> None:
@@ -192,11 +210,12 @@ class Scheduler:
                 preempted.append(self._preempt(self._victim()))
 
     def _victim(self) -> Sequence:
-        latest_first = reversed(self.running.values())
-        if self.limits.pressure.victim == "last":
-            return next(latest_first)
-        choose = max if self.limits.pressure.victim == "longest" else min
-        return choose(latest_first, key=self._context)
+        chosen = victim = next(reversed(self.running.values()))
+        if self._victim_sign:
+            for victim in reversed(self.running.values()):
+                if self._victim_sign * (self._context(victim) - self._context(chosen)) > 0:
+                    chosen = victim
+        return chosen
 
     def _context(self, seq: Sequence) -> int:
         return seq.stored + (self.manager.tick - seq.joined_tick if seq.joined_tick >= 0 else 0)
@@ -209,7 +228,7 @@ class Scheduler:
         if seq.joined_tick >= 0:
             decoded = self.manager.tick - seq.joined_tick
             seq.generated += decoded
-            seq.unsettled = int(self._rules.async_scheduling and decoded > 0)
+            seq.unsettled = int(self._ahead and decoded > 0)
         else:
             self.prefilling.remove(seq)
         self.manager.release(seq)
@@ -217,11 +236,11 @@ class Scheduler:
         seq.preemptions += 1
         seq.lost = seq.stored
         seq.recomputed += seq.lost
-        if self.limits.pressure.preemption == "swap":
+        if self._swaps:
             self.swap.store(seq, self.manager.transfer_bytes(seq.lost))
         seq.stored = 0
         seq.target = seq.prompt + seq.generated
-        if self._rules.preempted_first:
+        if self._preempted_first:
             self.waiting.appendleft(seq)
         else:
             self.waiting.append(seq)
@@ -233,7 +252,10 @@ class Scheduler:
         Returns the number of the admission up to which that is done. Each decode keeps its token of
         the budget, where vLLM would leave the last ones out.
         """
-        until = max(s.admission for s in self.running.values() if s.joined_tick >= 0)
+        until = 0
+        for seq in self.running.values():
+            if seq.joined_tick >= 0 and seq.admission > until:
+                until = seq.admission
         budget = self._max_num_batched_tokens - self.manager.decoding
         self._extend(budget, chunks, preempted, 0, until)
         return until
@@ -246,12 +268,7 @@ class Scheduler:
         return min(wanted, budget, self._longest_chunk)
 
     def _extend(
-        self,
-        budget: int,
-        chunks: list[Chunk],
-        preempted: list[int],
-        first: int = 0,
-        until: int = maxsize,
+        self, budget: int, chunks: list[Chunk], preempted: list[int], first: int, until: int
     ) -> int:
         """Go on with contexts begun in earlier steps; returns the tokens that takes.
 
@@ -277,7 +294,7 @@ class Scheduler:
         if self._static:
             if running:
                 return 0
-            budget = sum([seq.target for seq in waiting])
+            budget = contexts(waiting)
         left, most, whole = budget, self._max_num_seqs, self._whole_prompt
         while waiting and left > 0 and len(running) < most:
             seq = waiting[0]
@@ -359,7 +376,7 @@ class Scheduler:
         return 0
 
     def _finish(self, seq: Sequence, finished: list[Sequence]) -> None:
-        if self._rules.async_scheduling:
+        if self._ahead:
             if seq.joined_tick >= 0:
                 self.manager.rest(seq)
                 seq.unsettled = 1
@@ -380,7 +397,3 @@ class Scheduler:
         self.manager.release(seq)
         self._finished.append(seq.index)
         finished.append(seq)
-
-
-def _admission(seq: Sequence) -> int:
-    return seq.admission

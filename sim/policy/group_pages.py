@@ -280,8 +280,7 @@ class GroupPages(Windowed):
         if not limit:
             return 0
         for window in self.windows.values():  # no sequence fills its window before the last step
-            linear = window.linear_for(self.tick)
-            limit = limit if linear is None else min(limit, linear)
+            limit = min(limit, window.linear_for(self.tick))
         net = self._first()
         if net == inf:
             return 0

@@ -60,8 +60,7 @@ class Windowed(Tallied):
 
     def growable(self, limit: int) -> int:
         for window in self.windows.values():
-            linear = window.linear_for(self.tick)
-            limit = limit if linear is None else min(limit, linear)
+            limit = min(limit, window.linear_for(self.tick))
         return super().growable(limit)
 
     def grow(self, steps: int) -> None:

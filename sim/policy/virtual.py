@@ -46,6 +46,7 @@ class VirtualPages(Periodic):
     def __init__(self, pool: Pool, page_bytes: int) -> None:
         self.page_bytes = page_bytes
         self.tensors = tensors(pool)
+        self._vectors = list(self.tensors.items())
         pages = pool.capacity_bytes // page_bytes
         # page sizes are powers of two, so the largest of the tensors' periods is common to all
         period = max(page_bytes // gcd(page_bytes, vector) for vector in self.tensors)
@@ -61,12 +62,17 @@ class VirtualPages(Periodic):
         self._cycle = need[period]  # pages of one sequence in a period
 
     def units_for(self, tokens: int) -> int:
-        page = self.page_bytes
-        return sum(n * -(-tokens * vector // page) for vector, n in self.tensors.items())
+        units = 0
+        for vector, count in self._vectors:
+            units += count * -(-tokens * vector // self.page_bytes)
+        return units
 
     def _step_need(self, tick: int) -> int:
         residues, period = self._residues, self.period
-        return sum([pages * residues[(phase - tick) % period] for phase, pages in self._due])
+        need = 0
+        for phase, pages in self._due:
+            need += pages * residues[(phase - tick) % period]
+        return need
 
     def growable(self, limit: int) -> int:
         free, filling = self.free, self.filling
@@ -85,7 +91,9 @@ class VirtualPages(Periodic):
     def grow(self, steps: int) -> None:
         cycles, rest = divmod(steps, self.period)
         need = cycles * self.filling * self._cycle
-        self.free -= need + sum([self._step_need(self.tick + step) for step in range(rest)])
+        for step in range(rest):
+            need += self._step_need(self.tick + step)
+        self.free -= need
         super().grow(steps)
 
     def pieces(self) -> tuple[int, int]:

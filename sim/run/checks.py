@@ -12,6 +12,7 @@ from sim.policy.paging import Paging
 from sim.policy.preallocation import Preallocation
 from sim.policy.sliding_window import SlidingWindow
 from sim.policy.spec import parts_of
+from sim.run import form
 from sim.run.simulation import Setup
 
 
@@ -113,3 +114,5 @@ def notes(setup: Setup) -> Iterator[str]:
                 policy=setup.label,
                 longest=f"{longest:,}",
             )
+    if said := form.note(setup):
+        yield said

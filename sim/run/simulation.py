@@ -29,6 +29,7 @@ from sim.policy.spec import Policy
 from sim.run.costs import CostSpec, find_costs
 from sim.run.driver import run_simulated
 from sim.run.engine_presets import DEFAULT, Engine, find_engine
+from sim.run.form import compiled_log, compiles
 from sim.run.judged import metrics_of
 from sim.run.load import Replay, closed_loop, redrawn, replay_of, replayed, replicas_of
 from sim.run.metrics import Metric
@@ -349,10 +350,14 @@ def execute(
         with told_by(setup.policy, setup.label):
             log, (model, *_) = simulate_replicas(setup, start)
         return Run(setup, log, model, metrics_of(setup, log))
-    started, model = start(setup, told=told), cost or setup.cost()
+    model = cost or setup.cost()
     with told_by(setup.policy, setup.label):
-        run_simulated(started.effects, model, setup.fast_forward, setup.device.host_bytes_per_s)
-        log = started.recorder.log()
+        if compiles(setup, model):
+            log = compiled_log(setup, model, told)
+        else:
+            started = start(setup, told=told)
+            run_simulated(started.effects, model, setup.fast_forward, setup.device.host_bytes_per_s)
+            log = started.recorder.log()
     return Run(setup, log, model, metrics_of(setup, log))
 
 

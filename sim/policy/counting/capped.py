@@ -1,6 +1,7 @@
 """Managers whose attention reads at most so many tokens of a sequence, and their sums."""
 
 from heapq import heappop, heappush
+from sys import maxsize
 
 from sim.policy.manager import Manager
 from sim.policy.spec import Retained
@@ -17,8 +18,11 @@ class SaturatingSum:
         self.cap = cap
         self.total = 0
         self.growing = 0
-        self._ends: dict[int, int] = {}  # tick at which so many sequences reach the cap
+        # Whoever still counts reaches the cap within `cap` ticks, so ticks modulo that stay apart.
+        self._span = cap + 1
+        self._ends = [0] * self._span  # by tick: so many sequences reach the cap
         self._order: list[int] = []  # those ticks, a heap
+        self._queued = [0] * self._span  # by tick: whether it is in there
 
     def add(self, length: int, tick: int) -> None:
         """A sequence of that length joins at that tick."""
@@ -28,10 +32,9 @@ class SaturatingSum:
         self.total += length
         self.growing += 1
         end = tick + self.cap - length
-        if end in self._ends:
-            self._ends[end] += 1
-        else:
-            self._ends[end] = 1
+        self._ends[end % self._span] += 1
+        if not self._queued[end % self._span]:
+            self._queued[end % self._span] = 1
             heappush(self._order, end)
 
     def remove(self, length: int, tick: int) -> None:
@@ -41,22 +44,23 @@ class SaturatingSum:
             return
         self.total -= length
         self.growing -= 1
-        self._ends[tick + self.cap - length] -= 1
+        self._ends[(tick + self.cap - length) % self._span] -= 1
 
-    def linear_for(self, tick: int) -> int | None:
-        """Ticks for which `growing` stays what it is; None: for ever."""
-        order, ends = self._order, self._ends
-        while order and not ends[order[0]]:
-            del ends[heappop(order)]
-        return order[0] - tick if order else None
+    def linear_for(self, tick: int) -> int:
+        """Ticks for which `growing` stays what it is."""
+        while self._order and not self._ends[self._order[0] % self._span]:
+            self._queued[self._order[0] % self._span] = 0
+            heappop(self._order)
+        return self._order[0] - tick if self._order else maxsize
 
     def advance(self, steps: int, tick: int) -> None:
         """`steps` ticks pass, and it is `tick` now."""
         self.total += steps * self.growing
-        order, ends = self._order, self._ends
-        while order and order[0] <= tick:
-            end = heappop(order)
-            count = ends.pop(end)
+        while self._order and self._order[0] <= tick:
+            end = heappop(self._order)
+            count = self._ends[end % self._span]
+            self._ends[end % self._span] = 0
+            self._queued[end % self._span] = 0
             self.total -= count * (tick - end)
             self.growing -= count
 
@@ -88,8 +92,7 @@ class Saturating(Manager):
         self.seen.add(seq.stored, self.tick)
 
     def growable(self, limit: int) -> int:
-        linear = self.seen.linear_for(self.tick)
-        return super().growable(limit if linear is None else min(limit, linear))
+        return super().growable(min(limit, self.seen.linear_for(self.tick)))
 
     def grow(self, steps: int) -> None:
         super().grow(steps)

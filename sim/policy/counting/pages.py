@@ -87,7 +87,9 @@ class Pages(Periodic):
         cycles, rest = divmod(steps, self.block_size)
         low, high = slot + 1 - rest, slot + 1  # residues come due going down
         need = cycles * self.filling + sum(self._residues[max(low, 0) : high])
-        return need + sum(self._residues[low:]) if low < 0 else need
+        return (
+            need + sum(self._residues[self.block_size + low : self.block_size]) if low < 0 else need
+        )
 
     def rest(self, seq: Sequence) -> None:
         stored, joined, size = seq.stored, seq.joined_tick, self.block_size

@@ -13,8 +13,8 @@ class Ring(Saturating, Periodic):
         return self.pool.max_len if held >= self.cap else held
 
     def units_for(self, tokens: int) -> int:
-        whole = super().units_for  # type: ignore[safe-super]  # of the class this is mixed into
-        return whole(min(tokens, self.cap))
+        # of the class this is mixed into
+        return super().units_for(min(tokens, self.cap))  # type: ignore[safe-super]
 
     def saturate(self, retained: Retained) -> None:
         super().saturate(retained)

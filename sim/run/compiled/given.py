@@ -1,0 +1,278 @@
+"""What `lower` doesn't make: lists in one array of integers, a clock of two, and the run itself.
+
+All of it works on a state S of arrays (`state.State`), as it stands here or compiled. A list at
+`at` has its length in `S[at]` and its items behind it; a deque has its first item's place and
+its room in between, a heap of three integers an entry its room.
+"""
+
+from math import sqrt
+from typing import Any
+
+from sim.run.compiled.lists import deque_append, list_extend
+
+
+def _made(*_: Any) -> Any:
+    raise NotImplementedError("is made by lower")
+
+
+loop_turn = loop_woke = loop_ran = scheduler_servable = _made
+manager_tally = manager_reads = cost_step_as = _made
+
+# Places in S, which `build` decides.
+WIDTH = 0  # of a request
+arrivals_next_as_a = arrivals_next_as_s = arrivals_row = arrivals_rows = cost__byte_as = 0
+cost_weights = loop_now_as_a = loop_now_as_s = loop_until_as_a = loop_until_as_s = 0
+manager_context = manager_decoding = plan_context = plan_decodes = plan_growth_bytes = 0
+plan_max_steps = plan_prefill_tokens = plan_read_bytes = plan_step = recorder_event_room = 0
+recorder_event_table = recorder_event_width = recorder_events = recorder_interval_a = 0
+recorder_interval_s = recorder_next_sample_as_a = recorder_next_sample_as_s = 0
+recorder_sample_room = recorder_sample_table = recorder_sample_width = recorder_samples = 0
+recorder_stretch_room = recorder_stretch_table = recorder_stretches = request_arrival_ns = 0
+request_away_a = request_away_s = request_back_a = request_back_s = request_finish_a = 0
+request_finish_s = request_first_a = request_first_s = request_gone_a = request_gone_s = 0
+request_output = request_prompt = request_scheduled_a = request_scheduled_s = 0
+run_fast_forward = run_started = scheduler__finished = scheduler__unreported = 0
+scheduler_running = scheduler_steps = scheduler_waiting = t_admitted = t_chunks = 0
+t_preempted = 0
+
+# -- from here on this is also the beginning of every compiled module --
+
+END, IDLE, WORK = 0, 1, 2
+DONE, FULL, SAMPLED = 0, 1, 2
+GAP, AWAY, REDONE = 0, 1, 2
+E9, E18 = 10**9, 10**18
+maxsize = 2**62
+NEVER = (2**62, 0)
+
+# -- time ----------------------------------------------------------------------------------------
+
+
+def earlier(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
+    return a if a <= b else b
+
+
+def times(k: int, value: int) -> tuple[int, int]:
+    """k * value attoseconds; value and value // 10**9 * k stay below 2**62."""
+    high, low = value // E9 * k, value % E9 * k
+    rest = high % E9 * E9 + low % E18
+    return high // E9 + low // E18 + rest // E18, rest % E18
+
+
+def lasting(k: int, first: int, growth: int) -> tuple[int, int]:
+    """So many steps, of which number j (from 0) lasts first + j * growth."""
+    s, a = times(k, first)
+    if growth and k > 1:
+        more_s, more_a = times(k * (k - 1) // 2, growth)
+        s, a = s + more_s, a + more_a
+        if a >= E18:
+            s, a = s + 1, a - E18
+    return s, a
+
+
+def steps_to_reach(first: int, growth: int, span_s: int, span_a: int, limit: int) -> int:
+    """As `sim.run.driver.steps_to_reach`."""
+    if lasting(1, first, growth) >= (span_s, span_a):
+        return 1
+    span = span_s * 1e18 + span_a
+    if growth == 0:
+        guess = span / first
+    else:
+        b = first - growth / 2
+        guess = (sqrt(b * b + 2.0 * growth * span) - b) / growth
+    k = limit if guess > limit else max(1, int(guess))
+    while k < limit and lasting(k, first, growth) < (span_s, span_a):
+        k += 1
+    while k > 1 and lasting(k - 1, first, growth) >= (span_s, span_a):
+        k -= 1
+    return k
+
+
+# -- records -------------------------------------------------------------------------------------
+
+
+def scheduler__plan(
+    S: list[int], max_steps: int, prefill_tokens: int, chunks: int, admitted: int, preempted: int
+) -> bool:
+    """The step that was decided, as fields."""
+    unreported = S[scheduler__unreported]
+    if S[unreported]:
+        list_extend(S, preempted, unreported)
+        S[unreported] = 0
+    S[S[scheduler__finished]] = 0  # nobody waits to be told who has left
+    S[plan_read_bytes], S[plan_growth_bytes] = manager_reads(S)
+    S[plan_step] = S[scheduler_steps]
+    S[scheduler_steps] += 1
+    S[plan_max_steps] = max_steps
+    S[plan_prefill_tokens] = prefill_tokens
+    S[plan_decodes] = S[manager_decoding]
+    S[plan_context] = S[manager_context]
+    return True
+
+
+def recorder_sample(S: list[int], now: tuple[int, int]) -> None:
+    if S[recorder_interval_s]:  # whole seconds, else a part of one
+        S[recorder_next_sample_as_s] = (now[0] // S[recorder_interval_s] + 1) * S[
+            recorder_interval_s
+        ]
+        S[recorder_next_sample_as_a] = 0
+    else:
+        a = (now[1] // S[recorder_interval_a] + 1) * S[recorder_interval_a]
+        S[recorder_next_sample_as_s] = now[0] + a // E18
+        S[recorder_next_sample_as_a] = a % E18
+    row = S[recorder_sample_table] + S[recorder_samples] * S[recorder_sample_width]
+    S[recorder_samples] += 1
+    S[row], S[row + 1] = now
+    S[row + 2] = S[S[scheduler_running]]
+    S[row + 3] = S[S[scheduler_waiting]]
+    _tallied(S, row + 4)
+
+
+def _tallied(S: list[int], at: int) -> None:
+    tally = manager_tally(S)
+    for i in range(len(tally)):
+        S[at + i] = tally[i]
+
+
+def _stretch(S: list[int], kind: int, since: int, seq: int, until: tuple[int, int]) -> None:
+    """What began at the instant in `since` ends, if it had begun."""
+    if S[since] < 0:
+        return
+    row = S[recorder_stretch_table] + 6 * S[recorder_stretches]
+    S[recorder_stretches] += 1
+    S[row], S[row + 1] = seq, kind
+    S[row + 2], S[row + 3] = S[since], S[since + 1]
+    S[row + 4], S[row + 5] = until
+    S[since] = -1
+
+
+def recorder_stepped(
+    S: list[int], start: tuple[int, int], done: tuple[tuple[int, int], int, int, int]
+) -> None:
+    end, steps, first, growth = done
+    admitted, preempted, chunks = S[t_admitted], S[t_preempted], S[t_chunks]
+    for i in range(S[admitted]):
+        seq = S[admitted + 1 + i]
+        if S[request_scheduled_s + WIDTH * seq] < 0:
+            S[request_scheduled_s + WIDTH * seq], S[request_scheduled_a + WIDTH * seq] = start
+        elif S[request_gone_s + WIDTH * seq] >= 0:
+            _stretch(S, AWAY, request_gone_s + WIDTH * seq, seq, start)
+            S[request_back_s + WIDTH * seq], S[request_back_a + WIDTH * seq] = start
+    for i in range(S[preempted]):
+        seq = S[preempted + 1 + i]
+        if S[request_first_s + WIDTH * seq] >= 0:  # it had streamed tokens
+            if S[request_away_s + WIDTH * seq] < 0:
+                S[request_away_s + WIDTH * seq], S[request_away_a + WIDTH * seq] = start
+            S[request_gone_s + WIDTH * seq], S[request_gone_a + WIDTH * seq] = start
+            _stretch(S, REDONE, request_back_s + WIDTH * seq, seq, start)
+    for i in range(S[chunks]):
+        j = chunks + 1 + 4 * i
+        seq = S[j]
+        if S[j + 3] and S[request_away_s + WIDTH * seq] >= 0:
+            _stretch(S, REDONE, request_back_s + WIDTH * seq, seq, end)
+            _stretch(S, GAP, request_away_s + WIDTH * seq, seq, end)
+    row = S[recorder_event_table] + S[recorder_events] * S[recorder_event_width]
+    S[recorder_events] += 1
+    S[row], S[row + 1] = start
+    S[row + 2], S[row + 3] = end
+    S[row + 4], S[row + 5] = first, growth
+    S[row + 6], S[row + 7] = S[plan_step], steps
+    S[row + 8], S[row + 9] = S[plan_decodes], S[plan_context]
+    S[row + 10], S[row + 11] = S[plan_read_bytes], S[plan_prefill_tokens]
+    S[row + 12], S[row + 13] = S[S[scheduler_running]], S[S[scheduler_waiting]]
+    S[row + 14], S[row + 15] = S[admitted], S[preempted]
+    _tallied(S, row + 16)
+
+
+def recorder_completed(S: list[int], now: tuple[int, int], first: int, finished: int) -> None:
+    for i in range(S[first]):
+        seq = S[first + 1 + i]
+        S[request_first_s + WIDTH * seq], S[request_first_a + WIDTH * seq] = now
+    for i in range(S[finished]):
+        seq = S[finished + 1 + i]
+        S[request_finish_s + WIDTH * seq], S[request_finish_a + WIDTH * seq] = now
+
+
+def arrivals_receive(S: list[int], now: tuple[int, int]) -> None:
+    """As `sim.engine.arrivals.Stamped`; a request that is refused gets no output."""
+    while (S[arrivals_next_as_s], S[arrivals_next_as_a]) <= now:
+        seq = S[arrivals_row]
+        output = scheduler_servable(
+            S, S[request_prompt + WIDTH * seq], S[request_output + WIDTH * seq]
+        )
+        S[request_output + WIDTH * seq] = output
+        if output:
+            deque_append(S, S[scheduler_waiting], seq)
+        S[arrivals_row] = seq + 1
+        if seq + 1 == S[arrivals_rows]:
+            S[arrivals_next_as_s], S[arrivals_next_as_a] = NEVER
+        else:
+            ns = S[request_arrival_ns + WIDTH * (seq + 1)]
+            S[arrivals_next_as_s], S[arrivals_next_as_a] = ns // E9, ns % E9 * E9
+
+
+def arrivals_answered(S: list[int], now: tuple[int, int], left: int) -> None:
+    """Nobody waits for anyone."""
+
+
+def swap_store(S: list[int], seq: int, size_bytes: int) -> None:
+    raise AssertionError("runs that swap are interpreted")
+
+
+def swap_load(S: list[int], seq: int, found: int, size_bytes: int) -> None:
+    raise AssertionError("runs that swap are interpreted")
+
+
+# -- cost and run --------------------------------------------------------------------------------
+
+
+def cost__reading_as(S: list[int], count: int) -> int:
+    """Time to read the weights that so many tokens need."""
+    return S[S[cost_weights] + 1 + min(count, S[S[cost_weights]] - 1)]
+
+
+def execute(S: list[int]) -> tuple[tuple[int, int], int, int, int]:
+    """As `sim.run.driver`: when the plan's steps end, how many are run, and what each takes."""
+    first = cost_step_as(
+        S, S[plan_decodes], S[plan_prefill_tokens], S[plan_read_bytes], S[t_chunks]
+    )
+    growth = S[plan_growth_bytes] * S[cost__byte_as]
+    steps = S[plan_max_steps] if S[run_fast_forward] else 1
+    now_s, now_a = S[loop_now_as_s], S[loop_now_as_a]
+    if steps == 1:
+        took_s, took_a = first // E18, first % E18
+    else:
+        took_s, took_a = lasting(steps, first, growth)
+        span_s, span_a = S[loop_until_as_s] - now_s, S[loop_until_as_a] - now_a
+        if span_a < 0:
+            span_s, span_a = span_s - 1, span_a + E18
+        if (took_s, took_a) > (span_s, span_a):
+            steps = steps_to_reach(first, growth, span_s, span_a, steps)
+            took_s, took_a = lasting(steps, first, growth)
+    end_s, end_a = now_s + took_s, now_a + took_a
+    if end_a >= E18:
+        end_s, end_a = end_s + 1, end_a - E18
+    return (end_s, end_a), steps, first, growth
+
+
+def run(S: list[int]) -> int:
+    """Until the run ends, a table is full, or a sample was taken."""
+    if not S[run_started]:
+        S[run_started] = 1
+        arrivals_receive(S, (0, 0))
+    while True:
+        if (
+            S[recorder_events] == S[recorder_event_room]
+            or S[recorder_stretches] > S[recorder_stretch_room]
+            or S[recorder_samples] == S[recorder_sample_room]
+        ):
+            return FULL
+        samples = S[recorder_samples]
+        turn = loop_turn(S)
+        if turn == END:
+            return DONE
+        if turn == WORK:
+            loop_ran(S, execute(S))
+        else:
+            loop_woke(S, (S[loop_until_as_s], S[loop_until_as_a]))
+        if S[recorder_samples] > samples:
+            return SAMPLED

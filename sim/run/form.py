@@ -1,0 +1,77 @@
+"""In which form a run is carried out: compiled where that pays, else interpreted. Same bytes."""
+
+import os
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from workloads.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sim.cost.base import StepCost
+    from sim.engine.record import Log
+    from sim.run.compiled.execute import Job
+    from sim.run.simulation import Setup
+
+VARIABLE = "KVTWIN_COMPILE"
+"""0: never; 1: wherever it is possible; not set: where it pays."""
+
+WARM, COLD = 15_000, 1_000_000
+"""Requests from which it pays with machine code of an earlier run at hand, and without."""
+
+
+def compiles(setup: "Setup", cost: "StepCost") -> bool:
+    """Whether a run is compiled. Raises InputError where that is asked for and numba is missing."""
+    asked = os.environ.get(VARIABLE, "")
+    if asked not in ("", "0", "1"):
+        raise InputError(f"{VARIABLE}={asked}: expected 0 or 1")
+    if asked == "0" or (not asked and len(setup.trace) < WARM):
+        return False
+    if find_spec("numba") is None:
+        if asked:
+            raise InputError(f"{VARIABLE}=1: needs numba; expected pip install 'kvtwin[fast]'")
+        return False
+    from sim.run.compiled.execute import hindrance  # late: short runs never ask
+
+    if hindrance(_job(setup, cost)) is not None:
+        return False
+    return bool(asked) or len(setup.trace) >= COLD or _is_warm(setup)
+
+
+def _job(setup: "Setup", cost: "StepCost") -> "Job":
+    from sim.run.compiled.execute import Job
+
+    return Job(
+        setup.trace,
+        setup.policy.manager(setup.pool),
+        setup.limits,
+        cost,
+        setup.interval_s,
+        setup.horizon_as,
+        setup.closed,
+        setup.fast_forward,
+    )
+
+
+def _is_warm(setup: "Setup") -> bool:
+    from sim.run.compiled.build import is_warm
+
+    return is_warm(type(setup.policy.manager(setup.pool)))
+
+
+def note(setup: "Setup") -> str | None:
+    """A line on a run that is compiled."""
+    if not compiles(setup, setup.cost()):
+        return None
+    first = "" if _is_warm(setup) else "; compiling takes about half a minute, once"
+    return f"runs are compiled ({VARIABLE}=0 interprets them){first}"
+
+
+def compiled_log(
+    setup: "Setup", cost: "StepCost", told: "Callable[[float], None] | None" = None
+) -> "Log":
+    """Carry a run out in compiled form; `told` hears with each sample what share has left."""
+    from sim.run.compiled.execute import run_compiled
+
+    return run_compiled(_job(setup, cost), told=told)

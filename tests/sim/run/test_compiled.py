@@ -1,0 +1,149 @@
+"""The compiled form: the same sources, lowered, do to the byte what the objects do."""
+
+import os
+from dataclasses import replace
+from random import Random
+
+import numpy as np
+import pytest
+
+from sim.cost.roofline import Roofline
+from sim.engine.limits import Pressure
+from sim.engine.loop import serve
+from sim.engine.record import Log, Recorder
+from sim.engine.requests import AS_PER_NS
+from sim.engine.scheduler import Scheduler
+from sim.hardware import find_device
+from sim.model.presets import find_model
+from sim.plan import AS_PER_S
+from sim.policy.counting.pages import Pages
+from sim.policy.manager import Manager
+from sim.policy.registry import parse_policy
+from sim.run.compiled import given
+from sim.run.compiled.build import lowered
+from sim.run.compiled.execute import MANAGERS, Job, hindrance, run_compiled
+from sim.run.compiled.rules import NotLowered
+from sim.run.compiled.seconds import seconds
+from sim.run.driver import run_simulated, steps_to_reach
+from tests.sim.histories.made import History, history
+
+VALUES = int(os.environ.get("COMPILED_VALUES", "40_000"))
+HISTORIES = int(os.environ.get("COMPILED_HISTORIES", "60"))
+COST = Roofline(find_model("llama-3.1-8b"), find_device("rtx-4090"))
+
+
+def test_seconds_are_those_of_exact_division() -> None:
+    """Half of the values lie next to a midpoint between two doubles, where rounding is decided."""
+    draw = Random(7)
+    values = [draw.randrange(10 ** draw.randrange(1, 28)) for _ in range(VALUES // 2)]
+    for _ in range(VALUES // 4):
+        least = draw.random() * 10.0 ** draw.uniform(-9, 9)
+        numerator, denominator = least.as_integer_ratio()
+        above, below = np.nextafter(least, np.inf).item().as_integer_ratio()
+        middle = (numerator * below + above * denominator) * AS_PER_S // (2 * denominator * below)
+        values += [middle, middle + 1]
+    found = seconds(*zip(*(divmod(value, AS_PER_S) for value in values), strict=True)).tolist()
+    assert found == [value / AS_PER_S for value in values]
+
+
+def test_a_pair_of_64_bits_counts_as_a_long_integer_does() -> None:
+    draw = Random(8)
+    for _ in range(2000):
+        first, growth = draw.randrange(1, 10**17), draw.choice([0, draw.randrange(10**12)])
+        limit = draw.randint(1, 5000)
+        span = draw.randrange(10**20)
+        whole, rest = given.lasting(limit, first, growth)
+        assert whole * AS_PER_S + rest == limit * first + growth * (limit * (limit - 1) // 2)
+        expected = steps_to_reach(first, growth, span, limit)
+        assert given.steps_to_reach(first, growth, *divmod(span, AS_PER_S), limit) == expected
+
+
+def job(given_history: History) -> Job:
+    """The history, as far as it can be compiled: in step, recomputing, by roofline."""
+    limits = given_history.limits
+    limits = replace(
+        limits,
+        rules=replace(limits.rules, async_scheduling=False),
+        pressure=Pressure(victim=limits.pressure.victim),
+    )
+    horizon_s = given_history.horizon_s
+    return Job(
+        given_history.trace,
+        parse_policy(given_history.policy).manager(given_history.pool),
+        limits,
+        COST,
+        given_history.interval_s,
+        None if horizon_s is None else round(horizon_s * 1e9) * AS_PER_NS,
+        None,
+        given_history.fast_forward,
+    )
+
+
+def interpreted(work: Job, manager: Manager) -> Log:
+    recorder = Recorder(work.trace, work.interval_s)
+    scheduler = Scheduler(manager, work.limits)
+    effects = serve(work.trace, scheduler, recorder, work.horizon_as)
+    run_simulated(effects, work.cost, work.fast_forward)
+    return recorder.log()
+
+
+def same(one: Log, other: Log) -> None:
+    """To the last bit, NaN included."""
+    for table in ("requests", "steps", "timeline"):
+        columns, others = getattr(one, table), getattr(other, table)
+        assert list(columns) == list(others)
+        for name, column in columns.items():
+            assert column.dtype == others[name].dtype, name
+            assert column.tobytes() == others[name].tobytes(), (table, name)
+    assert one.resume_gaps_s.tobytes() == other.resume_gaps_s.tobytes()
+    assert one.resumed_s.tobytes() == other.resumed_s.tobytes()
+    assert one.end_s == other.end_s
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("compiled", [False, True])
+def test_random_histories_give_the_same_bytes(compiled: bool) -> None:
+    """`make compiled` runs 2,000 of them through machine code."""
+    if compiled and "COMPILED_HISTORIES" not in os.environ:
+        pytest.skip("compiling takes minutes: make compiled")
+    kinds: set[type] = set()
+    done = preemptions = number = 0
+    while done < HISTORIES:
+        drawn = history(3, number)
+        number += 1
+        work = job(drawn)
+        if hindrance(work) is not None:
+            continue
+        expected = interpreted(work, parse_policy(drawn.policy).manager(drawn.pool))
+        same(run_compiled(work, compiled), expected)
+        kinds.add(type(work.manager))
+        preemptions += int(expected.requests["preemptions"].sum())
+        done += 1
+    assert kinds == set(MANAGERS)
+    assert preemptions >= HISTORIES // 10  # memory was short
+
+
+def test_a_subclass_is_never_taken_for_its_base() -> None:
+    class Other(Pages):
+        def can_admit(self, seq: object) -> bool:
+            return False
+
+    work = job(history(3, 0))
+    other = replace(work, manager=Other(work.manager.pool, 2))
+    assert hindrance(other) == "its policy is interpreted"
+
+
+def test_times_beyond_64_bits_are_interpreted() -> None:
+    work = replace(job(history(3, 0)), manager=Pages(history(3, 0).pool, 2))
+    assert hindrance(work) is None
+    long = replace(work, limits=replace(work.limits, max_model_len=2**40))
+    assert hindrance(long) == "its steps may last longer than 64 bits of attoseconds"
+
+
+def test_a_source_without_a_rule_is_not_lowered() -> None:
+    class Strange(Pages):
+        def units_for(self, tokens: int) -> int:
+            return len([tokens for _ in "ab"])
+
+    with pytest.raises(NotLowered):
+        lowered(Strange)
