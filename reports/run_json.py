@@ -7,9 +7,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-Number = Annotated[float, Field(allow_inf_nan=False)]
+Number = Annotated[float, Field(allow_inf_nan=False, strict=True)]
+Whole = Annotated[int, Field(strict=True)]  # neither true nor "1" nor 1.0
 Version = Annotated[int, Field(strict=True, ge=1, le=1)]
-Bytes = Annotated[int, Field(ge=0)]
+Bytes = Annotated[int, Field(strict=True, ge=0)]
 
 
 class Part(BaseModel):
@@ -32,7 +33,7 @@ class LedgerLine(Part):
     """A share of the device's memory and why it is taken."""
 
     name: str
-    bytes: int
+    bytes: Whole
     why: str
 
 
@@ -56,24 +57,24 @@ class TraceInfo(Part):
 
     name: str
     source: str
-    rows: int
-    rows_read: int
-    dropped: dict[str, int] = {}
+    rows: Whole
+    rows_read: Whole
+    dropped: dict[str, Whole] = {}
     notes: tuple[str, ...] = ()
 
 
 class Device(Part):
     name: str
-    count: int = 1
-    memory_bytes: int
+    count: Whole = 1
+    memory_bytes: Whole
     bandwidth_bytes_per_s: Number
     flops_per_s: Number
 
 
 class ModelInfo(Part):
     name: str
-    parameters: int | None = None
-    layers: int | None = None
+    parameters: Whole | None = None
+    layers: Whole | None = None
     kv_formula: str | None = None
 
 
@@ -89,19 +90,19 @@ class LayerGroup(Part):
     """Layers that keep the same tokens, and what one token takes in them on one device."""
 
     kind: str
-    layers: int
-    window: int | None
-    payload_bytes: int
-    scale_bytes: int
+    layers: Whole
+    window: Whole | None
+    payload_bytes: Whole
+    scale_bytes: Whole
 
 
 class PoolInfo(Part):
     """The KV budget, from the ledger's last line."""
 
-    capacity_bytes: int
-    token_bytes: int
-    max_len: int
-    state_bytes: int = 0  # of a sequence, whatever its length
+    capacity_bytes: Whole
+    token_bytes: Whole
+    max_len: Whole
+    state_bytes: Whole = 0  # of a sequence, whatever its length
     groups: tuple[LayerGroup, ...] = ()
 
 
@@ -109,7 +110,7 @@ class Capacity(Part):
     """How many requests of each length the KV budget holds at once: (tokens, requests)."""
 
     label: str
-    points: tuple[tuple[int, int], ...]
+    points: tuple[tuple[Whole, Whole], ...]
 
 
 class Pressure(Part):
@@ -144,7 +145,7 @@ class WarmUp(Part):
 
     asked: str
     end_s: Number
-    requests: int
+    requests: Whole
 
 
 class RunInfo(Part):
@@ -165,9 +166,9 @@ class RunInfo(Part):
     pool: PoolInfo
     cost: Cost
     engine: str | None = None
-    seed: int | None = None
+    seed: Whole | None = None
     capacity: tuple[Capacity, ...] = ()
-    order: int | None = None  # position among the runs of one command
+    order: Whole | None = None  # position among the runs of one command
     warm_up: WarmUp | None = None
     replay: Literal["answers", "stamps"] | None = None  # of a trace with sessions
     metrics: tuple[Metric, ...]

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import Field
 
 from reports import formats
-from reports.run_json import Number, Part, Version
+from reports.run_json import Number, Part, Version, Whole
 from workloads.console import console, sheet
 from workloads.incoming import checked, read_json
 from workloads.outgoing import visible_in
@@ -23,15 +25,15 @@ class Row(Part):
     error_percent: Number | None
     spread_percent: Number | None
     tolerance_percent: Number | None
-    passed: bool | None
+    passed: Annotated[bool, Field(strict=True)] | None
 
 
 class Validation(Part):
     """All judged rows of one validation."""
 
     schema_version: Version
-    passed: bool
-    repeats: int
+    passed: Annotated[bool, Field(strict=True)]
+    repeats: Whole
     machine: dict[str, Any] | None = None
     rows: tuple[Row, ...]
 

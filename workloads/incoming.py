@@ -33,6 +33,7 @@ _UNUSUAL_NUMBERS = (b"0" * (LONGEST_NUMBER + 1), b"e000", b"e+000")
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _OUTSIDE = bytes(code for code in range(256) if code not in b'[]{}"')
 _BRACKETS = bytes.maketrans(b"{}", b"[]")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _LONE = re.compile("[\ud800-\udfff]")
 
 
@@ -130,8 +131,9 @@ def _refused(word: str) -> float:
 
 
 def _whole(text: str) -> int:
-    if len(text) > LONGEST_NUMBER:
-        raise ValueError(f"a number of {len(text)} digits, expected at most {LONGEST_NUMBER}")
+    digits = text.lstrip("-")
+    if len(digits) > LONGEST_NUMBER:
+        raise ValueError(f"a number of {len(digits)} digits, expected at most {LONGEST_NUMBER}")
     return int(text)
 
 
@@ -183,6 +185,12 @@ def shown(value: Any) -> str:
 def is_number(value: Any) -> TypeGuard[int | float]:
     """Whether it is one in JSON: true and false are none."""
     return type(value) in (int, float)
+
+
+def number_in(text: str) -> float:
+    """The number that a table's field says in plain digits (`1_0` is none); NaN for none."""
+    found = text.strip()
+    return float(found) if _NUMBER.fullmatch(found) else math.nan
 
 
 def csv_rows(file: Path, columns: tuple[str, ...]) -> Iterator[tuple[int, dict[str, str]]]:

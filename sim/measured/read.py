@@ -1,6 +1,5 @@
 """A measured run of a real engine, as LLMServingSim's benchmark records one."""
 
-import math
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
@@ -13,7 +12,15 @@ from sim.measured.run import SERIES, Measured
 from sim.measured.run_meta import Meta
 from workloads import read_trace
 from workloads.errors import InputError
-from workloads.incoming import checked, csv_rows, is_number, read_json, read_json_lines, shown
+from workloads.incoming import (
+    checked,
+    csv_rows,
+    is_number,
+    number_in,
+    read_json,
+    read_json_lines,
+    shown,
+)
 from workloads.schema import Floats
 
 LARGEST = 1e12
@@ -95,10 +102,7 @@ def _series(file: Path) -> dict[str, Floats]:
     columns: dict[str, list[float]] = {name: [] for name in SERIES}
     for line, row in csv_rows(file, SERIES):
         for name, values in columns.items():
-            try:
-                values.append(float(row[name]))
-            except ValueError:
-                values.append(math.nan)
+            values.append(number_in(row[name]))
             if not 0 <= values[-1] <= LARGEST:
                 raise InputError(
                     f"{file}: line {line}: {name} is {shown(row[name])}, expected a number of at "

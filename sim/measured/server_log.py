@@ -8,15 +8,17 @@ import re
 from ast import literal_eval
 from pathlib import Path
 from typing import Any
+from warnings import catch_warnings
 
 from workloads.errors import InputError
+from workloads.incoming import read_bytes
 
 CHOSEN = re.compile(r"non-default args: (\{.*\})")
 ENGINE = re.compile(r"Initializing an? .*?engine \(v([^)]+)\) with config: (.*)")
 SETTING = re.compile(r"(?<![\w.])(\w+)=('[^']*'|[\w./:-]+)")
-BLOCKS = re.compile(r"num_gpu_blocks is: (\d+)|# \w+ blocks: (\d+)")
-TOKENS = re.compile(r"KV cache size: ([\d,]+) tokens")
-BATCHED = re.compile(r"max_num_batched_tokens=(\d+)")
+BLOCKS = re.compile(r"num_gpu_blocks is: (\d{1,15})\b|# \w+ blocks: (\d{1,15})\b", re.ASCII)
+TOKENS = re.compile(r"KV cache size: (\d[\d,]{0,15}) tokens", re.ASCII)
+BATCHED = re.compile(r"max_num_batched_tokens=(\d{1,15})\b", re.ASCII)
 FROM_ENGINE = (
     "model",
     "speculative_config",
@@ -34,10 +36,7 @@ FROM_ENGINE = (
 
 def read_server_log(file: Path) -> dict[str, Any]:
     """Options by vLLM's name. Raises InputError where the file isn't such a log."""
-    try:
-        text = file.read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise InputError(f"--server-log {file}: {error.strerror}") from None
+    text = read_bytes(file, f"--server-log {file}").decode("utf-8", "replace")
     found: dict[str, Any] = {}
     if engine := ENGINE.search(text):
         found["vllm_version"] = engine[1]
@@ -52,8 +51,9 @@ def read_server_log(file: Path) -> dict[str, Any]:
     if blocks := BLOCKS.search(text):
         found["num_gpu_blocks"] = int(blocks[1] or blocks[2])
     elif tokens := TOKENS.search(text):
-        size = int(found.get("block_size") or 16)
-        found["num_gpu_blocks"] = int(tokens[1].replace(",", "")) // size
+        size = found.get("block_size")
+        blocks_of = size if type(size) is int and size > 0 else 16
+        found["num_gpu_blocks"] = int(tokens[1].replace(",", "")) // blocks_of
     if not found:
         raise InputError(
             f"--server-log {file}: holds none of vLLM's start-up lines, such as "
@@ -64,11 +64,12 @@ def read_server_log(file: Path) -> dict[str, Any]:
 
 def _chosen(file: Path, text: str) -> dict[str, Any]:
     try:
-        chosen = literal_eval(text)
-    except (ValueError, SyntaxError):
-        raise InputError(
-            f"--server-log {file}: its non-default args can't be read: {text[:60]}"
-        ) from None
+        with catch_warnings(action="ignore"):  # of odd escapes in texts
+            chosen = literal_eval(text)
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+        chosen = None
+    if not isinstance(chosen, dict):
+        raise InputError(f"--server-log {file}: its non-default args can't be read: {text[:60]}")
     return {str(key): value for key, value in chosen.items()}
 
 
@@ -76,4 +77,4 @@ def _value(text: str) -> Any:
     named: dict[str, Any] = {"None": None, "True": True, "False": False}
     if text in named:
         return named[text]
-    return int(text) if text.isdigit() else text.strip("'")
+    return int(text) if re.fullmatch(r"\d{1,15}", text, re.ASCII) else text.strip("'")

@@ -1,8 +1,15 @@
 """Malformed variants of a good file, the same for the same seed."""
 
 import json
+import math
+import os
 import random
 from typing import Any
+
+import pyarrow as pa
+
+CASES = int(os.environ.get("FUZZ_CASES", "20"))
+"""Variants a reader and kind of file; `make fuzz` runs 300."""
 
 VALUES: tuple[Any, ...] = (
     None, True, False, 0, -1, 1, 2**31, 2**53 + 1, 2**63, -(2**63) - 1, 10**30, 10**400, 0.5, -0.0,
@@ -69,3 +76,35 @@ def _places(value: Any) -> Any:
         for number, part in enumerate(value[:3]):
             yield value, number
             yield from _places(part)
+
+
+def column(rng: random.Random, rows: int) -> pa.Array:
+    """A column of another kind than it should be."""
+    kinds = (
+        [None] * rows, [True] * rows, ["x"] * rows, [1.5] * rows, [math.nan] * rows, [-1] * rows,
+        [0] * rows, [2**62] * rows, [[1]] * rows, [{"a": 1}] * rows, [b"\xff"] * rows,
+    )  # fmt: skip
+    if rng.random() < 0.3:
+        kind = rng.choice((pa.date32(), pa.time32("s"), pa.decimal128(10), pa.uint32()))
+        return pa.array([1] * rows, pa.int32()).cast(kind)
+    return pa.array(rng.choice(kinds))
+
+
+def spoiled(table: pa.Table, rng: random.Random) -> pa.Table:
+    """The table without a column or rows, or with one that is of another kind."""
+    name = rng.choice(table.column_names)
+    at = table.column_names.index(name)
+    match rng.randrange(4):
+        case 0:
+            return table.drop_columns([name])
+        case 1:
+            return table.rename_columns({name: "other"})
+        case 2:
+            return table.slice(0, rng.randrange(table.num_rows))
+        case _:
+            return table.set_column(at, name, column(rng, table.num_rows))
+
+
+def seeds(kind: str) -> list[random.Random]:
+    """A source of chance for each case."""
+    return [random.Random(f"{kind} {number}") for number in range(CASES)]

@@ -1,6 +1,5 @@
 """LLMServingSim's folder of profiler CSVs as one profile file."""
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from sim.hardware import device_called
 from sim.model.presets import find_model
 from sim.units import BYTES, BYTES_PER_S, NANOSECONDS, parse_quantity
 from workloads.errors import InputError
-from workloads.incoming import csv_rows, decoded, read_bytes, shown
+from workloads.incoming import csv_rows, decoded, number_in, read_bytes, shown
 
 SHORTEST_US = 1e-6
 """No kernel is faster than a picosecond."""
@@ -54,7 +53,7 @@ def read_folder(
     }
     known = PER_LAYER | PER_STEP | PER_SEQUENCE
     for file, column in (("dense.csv", "tokens"), ("per_sequence.csv", "sequences")):
-        for (size,), row in _rows(tables / file, (column,)):
+        for (size,), row in _rows(tables / file, (column,), "layer"):
             kernel = row["layer"]
             if kernel not in known:
                 listed = ", ".join(sorted(known))
@@ -124,11 +123,13 @@ def parse_all_reduce(text: str) -> tuple[dict[str, float], str]:
     return {k: numbers[k] for k in AllReduce._fields}, source or f"{option} {body}"
 
 
-def _rows(file: Path, keys: tuple[str, ...]) -> list[tuple[tuple[int, ...], dict[str, str]]]:
+def _rows(
+    file: Path, keys: tuple[str, ...], *texts: str
+) -> list[tuple[tuple[int, ...], dict[str, str]]]:
     if not file.exists():
         raise InputError(f"{file}: no such file, expected a profile table")
     found = []
-    for line, row in csv_rows(file, (*keys, "time_us")):
+    for line, row in csv_rows(file, (*keys, *texts, "time_us")):
         sizes = tuple(_number(file, line, row, key, whole=True) for key in keys)
         _number(file, line, row, "time_us", least=SHORTEST_US)
         found.append((tuple(map(int, sizes)), row))
@@ -139,11 +140,8 @@ def _number(
     file: Path, line: int, row: dict[str, str], name: str, *, least: float = 0, whole: bool = False
 ) -> float:
     """The field, if it is a number from `least` to the largest of 31 bits."""
-    try:
-        value = int(row[name]) if whole else float(row[name])
-    except ValueError:
-        value = math.nan
-    if not least <= value < 2**31:
+    value = number_in(row[name])
+    if not least <= value < 2**31 or (whole and not row[name].strip().lstrip("+").isdecimal()):
         kind = "a whole number" if whole else "a number"
         expected = "above 0" if least else "of at least 0"
         raise InputError(

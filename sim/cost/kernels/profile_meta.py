@@ -5,7 +5,8 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 Count = Annotated[int, Field(strict=True, ge=1, le=2**31)]
-Amount = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Amount = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
+NotBelowZero = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
 
 
 class AllReduceNumbers(BaseModel):
@@ -13,7 +14,7 @@ class AllReduceNumbers(BaseModel):
 
     small_latency: Amount
     small_bandwidth: Amount
-    switch: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    switch: NotBelowZero
     large_latency: Amount
     large_bandwidth: Amount
 
@@ -32,5 +33,5 @@ class Meta(BaseModel):
     num_heads: Count | None = None
     multiprocessors: Count | None = None
     kv_dtype: str = "auto"
-    kernel_overlap: tuple[Annotated[float, Field(ge=0, allow_inf_nan=False)], str] | None = None
+    kernel_overlap: tuple[NotBelowZero, str] | None = None
     all_reduce: tuple[AllReduceNumbers, str] | None = None

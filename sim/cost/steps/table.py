@@ -25,8 +25,8 @@ SCHEMA_VERSION = 1
 Version = Annotated[int, Field(strict=True, ge=SCHEMA_VERSION, le=SCHEMA_VERSION)]
 
 LONGEST_STEP_S = 1e6
-Seconds = Annotated[float, Field(ge=-LONGEST_STEP_S, le=LONGEST_STEP_S)]
-Duration = Annotated[float, Field(gt=0, le=LONGEST_STEP_S)]
+Seconds = Annotated[float, Field(strict=True, ge=-LONGEST_STEP_S, le=LONGEST_STEP_S)]
+Duration = Annotated[float, Field(strict=True, gt=0, le=LONGEST_STEP_S)]
 Count = Annotated[int, Field(strict=True, ge=1, le=2**60)]
 Knots = Annotated[tuple[Count, ...], Field(min_length=1)]
 Whole = Annotated[int, Field(strict=True, ge=0, le=2**60)]
@@ -135,7 +135,7 @@ class CostTable(_Part):
     hardware: Hardware
     model: ModelKey
     method: str
-    elapsed_s: Annotated[float, Field(allow_inf_nan=False, ge=0)]
+    elapsed_s: Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0)]
     dense: Line
     sampling: Line
     sections: Annotated[tuple[Section, ...], Field(min_length=1)]
