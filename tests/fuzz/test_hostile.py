@@ -101,8 +101,8 @@ def test_a_terminal_obeys_none(folders: list[Path], tmp_path: Path) -> None:
         for text in TEXTS
         for command in (
             ["traces", "describe", text],
-            ["size", text, "--gpu", "a100-40gb"],
-            ["size", "llama-2-7b", "--gpu", "a100-40gb", "--policy", text],
+            ["size", "--model", text, "--gpu", "a100-40gb"],
+            ["size", "--model", "llama-2-7b", "--gpu", "a100-40gb", "--policy", text],
         )
     ]
     asked += [["report", str(folder), "-o", str(tmp_path / "r.html")] for folder in folders[:4]]
