@@ -47,7 +47,7 @@ fuzz: $(VENV)/tests
 	$(BIN)/python -m tests.sim.histories.fuzz 20000 $(or $(SEED),1)
 	$(BIN)/python -m tests.workloads.malformed 300
 	FUZZ_CASES=300 $(BIN)/pytest tests/fuzz -n 2
-	$(BIN)/python tests/fuzz/kills.py -n 200
+	$(BIN)/python -m tests.fuzz.kills -n 200
 
 # The tests that need no torch, with the lowest and with the newest dependencies that are allowed.
 lowest newest:
@@ -56,11 +56,13 @@ lowest newest:
 		$(if $(filter lowest,$@),-c constraints-lowest.txt) -e . pytest pytest-xdist hypothesis syrupy
 	$(VENV)/$@/bin/python -m pytest -n 2 tests --ignore tests/executor --ignore tests/reports/test_browser.py
 
-# Known vulnerabilities of what constraints.txt names.
+# Known vulnerabilities of what constraints.txt names; fails where a package can't be looked up.
+# AUDIT_WITH=osv asks another service.
 audit:
 	$(PYTHON) -m venv $(VENV)/audit
 	$(VENV)/audit/bin/pip install --quiet --disable-pip-version-check pip-audit
-	$(VENV)/audit/bin/pip-audit --disable-pip --no-deps -r constraints.txt
+	$(VENV)/audit/bin/pip-audit --strict --disable-pip --no-deps -s $(or $(AUDIT_WITH),pypi) \
+		-r constraints.txt
 
 # Mistakes made on purpose, each of which a named test must find.
 mutants: $(VENV)/tests

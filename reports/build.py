@@ -23,6 +23,7 @@ from reports.sweep import find_sweep, in_order
 from reports.validation import Validation, load_validation
 from reports.verdict import RULE, comparable, verdict
 from workloads.errors import InputError
+from workloads.outgoing import in_page
 from workloads.write import replacing
 
 
@@ -84,6 +85,7 @@ def render(
     environment = Environment(
         loader=PackageLoader("reports"),
         autoescape=True,
+        finalize=in_page,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -67,9 +67,14 @@ def _opened(file: Path) -> Iterator["Page"]:
         context.route(re.compile("^https?:"), lambda route: route.abort())
         page = context.new_page()
         page.add_init_script(REPEATABLE)
-        page.goto(file.resolve().as_uri())
-        page.evaluate("drawAll(false)")
-        yield page
+        try:
+            page.goto(file.resolve().as_uri())
+            page.evaluate("drawAll(false)")
+            yield page
+        except Error as error:
+            said = str(error).partition("
+")[0]
+            raise InputError(f"--figures: the browser couldn't draw: {said}") from None
         browser.close()
 
 

@@ -25,7 +25,8 @@ def comparison_csv(runs: Sequence[Run]) -> str:
     known = {name: metric for table in reversed(tables) for name, metric in table.items()}
     for name in dict.fromkeys(name for table in tables for name in table):
         values = [table[name].value if name in table else None for table in tables]
-        write([name, _cell(known[name].label), known[name].unit, *map(_number, values)])
+        texts = (name, known[name].label, known[name].unit)
+        write([*map(_cell, texts), *map(_number, values)])
     return out.getvalue()
 
 

@@ -13,6 +13,7 @@ from reports.charts import Chart
 from reports.figures.capacity import capacity
 from reports.language import LANGUAGES, current, retold, tr
 from reports.run_json import Capacity, LedgerLine
+from workloads.outgoing import in_page
 
 
 class SizePage(NamedTuple):
@@ -35,6 +36,7 @@ def size_page(page: SizePage) -> str:
     environment = Environment(
         loader=PackageLoader("reports"),
         autoescape=True,
+        finalize=in_page,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

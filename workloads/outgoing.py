@@ -36,6 +36,12 @@ def visible_in(value: Any) -> Any:
     return value
 
 
+def in_page(value: Any) -> Any:
+    """What a template prints (jinja2's `finalize`): texts visible, markup of our own as it is."""
+    is_text = isinstance(value, str) and not hasattr(value, "__html__")
+    return visible_lines(value) if is_text else value
+
+
 def in_chart(text: str) -> str:
     """The text for plotly, which reads tags: none but its bold, line break and empty box."""
     return _TAG.sub("&lt;", text)

@@ -13,7 +13,7 @@ from reports.language import tr
 from reports.traces.figures import NOTES, charts
 from reports.traces.left_out import left_out
 from workloads.describe import DEFINITIONS, describe
-from workloads.outgoing import visible
+from workloads.outgoing import in_page, visible
 from workloads.reuse import Reuse
 from workloads.schema import Trace
 from workloads.show import facts
@@ -45,6 +45,7 @@ def render(
     environment = Environment(
         loader=PackageLoader("reports"),
         autoescape=True,
+        finalize=in_page,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
