@@ -72,8 +72,7 @@ def _opened(file: Path) -> Iterator["Page"]:
             page.evaluate("drawAll(false)")
             yield page
         except Error as error:
-            said = str(error).partition("
-")[0]
+            said = str(error).partition("\n")[0]
             raise InputError(f"--figures: the browser couldn't draw: {said}") from None
         browser.close()
 
