@@ -71,6 +71,7 @@ mutants: $(VENV)/tests
 bench: $(VENV)/tests
 	$(BIN)/pytest benchmarks --benchmark-only
 	$(BIN)/python -m benchmarks.report
+	$(BIN)/python -m benchmarks.traces
 
 # Other simulators on the same workload, each in an environment of its own; see docs/performance.md.
 bench-peers: $(VENV)/tests $(VENV)/peers/dynamo/done

@@ -51,7 +51,7 @@ def generate(
     workload: str | None = None,
     as_json: AsJson = False,
 ) -> None:
-    """Draw a trace and write it; the same options give the same bytes.
+    """Draw a trace and write it; the same options give the same bytes. `OUT.recipe.json` says how.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def generate(
     """
     from workloads.read import read_lengths
     from workloads.synthetic import generate as draw
-    from workloads.write import write_trace
+    from workloads.write import write_recipe, write_trace
 
     if request_rate is None:
         if arrivals != "all-at-once":
@@ -109,6 +109,7 @@ def generate(
                 seed=seed,
             )
         write_trace(trace, out)
+        write_recipe(trace, [], out)
     except MemoryError:
         raise InputError(f"--requests {requests}: more than this machine's memory holds") from None
     _told(trace, out, as_json)

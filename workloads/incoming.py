@@ -84,13 +84,13 @@ def parse_json(content: bytes) -> Any:
     """The value. Raises ValueError saying what it breaks of the dialect."""
     if _is_deep(content):
         raise ValueError(f"not JSON: nested too deep, expected at most {DEEPEST} levels")
-    hooks: dict[str, Any] = {}
+    decoder = _DECODER
     alike = content.translate(_DIGITS_ALIKE)
     if any(unusual in alike for unusual in _UNUSUAL_NUMBERS):
-        hooks = {"parse_int": _whole, "parse_float": _finite}
+        decoder = _CAREFUL_DECODER
     try:
         text = content.decode("utf-8-sig")
-        value = json.loads(text, object_pairs_hook=_once, parse_constant=_refused, **hooks)
+        value = decoder.decode(text)
     except UnicodeDecodeError as error:
         raise ValueError(f"is not UTF-8 text ({error.reason})") from None
     except json.JSONDecodeError as error:
@@ -152,6 +152,13 @@ def _whole_text(value: Any) -> Any:
     if isinstance(value, dict):
         return {_whole_text(key): _whole_text(part) for key, part in value.items()}
     return value
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_once, parse_constant=_refused)
+_CAREFUL_DECODER = json.JSONDecoder(
+    object_pairs_hook=_once, parse_constant=_refused, parse_int=_whole, parse_float=_finite
+)
+"""Made once: a million lines are parsed one by one."""
 
 
 def checked(model: "type[Model]", content: Any, where: str) -> "Model":

@@ -232,3 +232,17 @@ def test_the_recipe_lies_beside_the_trace(tmp_path: Path) -> None:
     assert recipe["steps"] == ["first=5", "rate=1"]
     assert recipe["requests"] == 5
     assert len(recipe["notes"]) == 2
+
+
+def test_a_drawn_trace_has_its_recipe_beside_it(tmp_path: Path) -> None:
+    from workloads.cli import generate
+
+    generate(workload="chat", requests=3, request_rate=0.5, seed=7, out=tmp_path / "t.jsonl")
+    recipe = json.loads((tmp_path / "t.jsonl.recipe.json").read_text())
+    assert recipe["source"] == "made: chat, 3 at 0.5/s (poisson), seed 7"
+    generate(
+        requests=5, request_rate=2, seed=8, prompt="lognormal:mean=9,cv=1", out=tmp_path / "d.csv"
+    )
+    recipe = json.loads((tmp_path / "d.csv.recipe.json").read_text())
+    assert "lognormal:mean=9,cv=1" in json.dumps(recipe)
+    assert "seed 8" in json.dumps(recipe)

@@ -1,6 +1,7 @@
 """JSON as columns: by Arrow where each line is an object, else through Python's."""
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from workloads.incoming import parse_json
@@ -9,6 +10,7 @@ from workloads.readers.records import flat
 from workloads.readers.source import Source
 
 _CHUNK_BYTES = 1 << 20
+_ROWS = 10_000
 _BLOCK_BYTES = 16 << 20  # one line must fit: long prompts list thousands of blocks
 
 
@@ -84,11 +86,11 @@ def by_python(source: Source, selection: Selection) -> Any:
 
     rows = flat_lines(source) if source.kind == "jsonl" else source.records()
     columns: dict[str, list[Any]] = {name: [] for name in selection.columns}
-    for row in rows:
+    while some := list(islice(rows, _ROWS)):
         for name, values in columns.items():
-            value = row.get(name)
-            require(not isinstance(value, bool))  # Arrow would take it for a number
-            values.append(value)
+            found = [row.get(name) for row in some]
+            require(bool not in set(map(type, found)))  # Arrow would take it for a number
+            values += found
     try:
         if (arrival := selection.arrival) and arrival.unit in ("s", "ms", "us"):
             given = columns[arrival.column]  # a whole number may be beyond 64 bits here
