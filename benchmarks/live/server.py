@@ -20,7 +20,7 @@ from benchmarks.live.load import BLOCK, LOADS, VOCABULARY, Load, hash_ids
 from benchmarks.live.pairs import HERE, LIMITS, MODEL, PYTHON, Live, step_times, this_cpu
 
 PORT = 8123
-CALIBRATE_S = 30.0
+CALIBRATE_S = 20.0
 ENVIRONMENT = {
     **os.environ,
     "OMP_NUM_THREADS": "1",
@@ -41,7 +41,7 @@ def server_command(model: Path, blocks: int) -> list[str]:
     ]  # fmt: skip
 
 
-def bench_command(model: Path, dataset: Path, load: Load, folder: Path) -> list[str]:
+def bench_command(model: Path, dataset: Path, load: Load) -> list[str]:
     """The client: prompts of a file in their order, Poisson arrivals."""
     return [
         "bench", "serve", "--backend=openai", f"--base-url=http://127.0.0.1:{PORT}",
@@ -49,7 +49,7 @@ def bench_command(model: Path, dataset: Path, load: Load, folder: Path) -> list[
         f"--dataset-path={dataset}", "--custom-output-len=-1", "--skip-chat-template",
         "--disable-shuffle", f"--num-prompts={load.requests}", "--ignore-eos", "--temperature=0",
         f"--request-rate={load.request_rate}", "--seed=0", "--save-result", "--save-detailed",
-        f"--result-dir={folder}", "--result-filename=bench.json", "--disable-tqdm",
+        "--result-dir=.", "--result-filename=bench.json", "--disable-tqdm",
     ]  # fmt: skip
 
 
@@ -78,22 +78,24 @@ def main() -> None:
     rows = load.rows()
     live = Live(folder, "wall")
     before = live.ask(pause_s=CALIBRATE_S)
-    model = folder / "model"
-    run([PYTHON, HERE / "tokenizer.py", model, str(VOCABULARY)], check=True, stdout=DEVNULL)
-    dataset = folder / "prompts.jsonl"
+    model, prompts = Path("model"), Path("prompts.jsonl")
+    run(
+        [PYTHON, HERE / "tokenizer.py", folder / model, str(VOCABULARY)], check=True, stdout=DEVNULL
+    )
     texts = [
         {"prompt": " ".join(map(str, row["tokens"])), "output_tokens": row["output"]}
         for row in rows
     ]
-    dataset.write_text("".join(json.dumps(text) + "\n" for text in texts), encoding="utf-8")
+    (folder / prompts).write_text(
+        "".join(json.dumps(text) + "\n" for text in texts), encoding="utf-8"
+    )
     vllm = (PYTHON, HERE / "vllm_cli.py")
+    serve, bench = server_command(model, load.blocks), bench_command(model, prompts, load)
     with (folder / "server.log").open("wb") as log:
-        server = Popen(
-            [*vllm, *server_command(model, load.blocks)], env=ENVIRONMENT, stdout=log, stderr=log
-        )
+        server = Popen([*vllm, *serve], cwd=folder, env=ENVIRONMENT, stdout=log, stderr=log)
         try:
             wait_for_server(server)
-            run([*vllm, *bench_command(model, dataset, load, folder)], env=ENVIRONMENT, check=True)
+            run([*vllm, *bench], cwd=folder, env=ENVIRONMENT, check=True)
         finally:
             server.terminate()
             server.wait(timeout=60)
@@ -118,10 +120,7 @@ def main() -> None:
         "hardware": {"device_name": this_cpu("wall time").name},
         "clock": "wall time, at the client",
         "machine_load": os.getloadavg()[0],
-        "commands": [
-            " ".join(["vllm", *server_command(Path("model"), load.blocks)]),
-            " ".join(["vllm", *bench_command(Path("model"), Path("prompts.jsonl"), load, Path())]),
-        ],
+        "commands": [" ".join(["vllm", *command]) for command in (serve, bench)],
     }
     (folder / "meta.json").write_text(json.dumps(meta, indent=1) + "\n", encoding="utf-8")
 

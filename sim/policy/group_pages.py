@@ -1,5 +1,6 @@
 """Block tables per group of layers over one pool: vLLM's hybrid KV cache manager, by the block."""
 
+from collections import Counter
 from collections.abc import Iterator
 from math import inf
 from typing import Any
@@ -137,13 +138,21 @@ class GroupPages(Windowed):
             for i, kind in enumerate(self.kinds)
         )
 
-    def _returned(self, held: Held, computed: int, end: int) -> int:
-        """Blocks that get free once so many tokens are computed, or never are taken."""
+    def _returned(
+        self, held: Held, computed: int, end: int, others: Counter[int] | None = None
+    ) -> int:
+        """Blocks that get free once so many tokens are computed, or never are taken.
+
+        `others` counts by block who let go of it before in the same step.
+        """
         count = 0
+        others = Counter() if others is None else others
         for index, kind in enumerate(self.kinds):
             skip = kind.skipped(computed)
             for table in held.tables[index]:
-                count += sum(b.refs == 1 for b in table[held.gone[index] : skip] if b)
+                for block in filter(None, table[held.gone[index] : skip]):
+                    others[id(block)] += 1
+                    count += block.refs == others[id(block)]
             never = min(skip, -(-end // kind.size)) - len(held.tables[index][0])
             count += kind.tables * max(0, never)
         return count
@@ -267,10 +276,11 @@ class GroupPages(Windowed):
 
     def _first(self) -> float:
         """Blocks that the next step takes less those it gives back; infinite if it can't be."""
-        free, net = self.free, 0
+        free, net, others = self.free, 0, Counter[int]()
         for held in self._in_order():
             length = self._length(held)
-            change = self._need(held, length + 1) - self._returned(held, length, length + 1)
+            change = self._need(held, length + 1)
+            change -= self._returned(held, length, length + 1, others)
             net += change
             if net > free:
                 return inf
