@@ -111,6 +111,7 @@ def write_run(
         "kv_cache": {"num_gpu_blocks": load.blocks, "block_size": BLOCK},
         "hardware": {"device_name": table.hardware.name},
         "clock": table.hardware.clock,
+        "recorded_with": "python -m benchmarks.live.pairs: vLLM in process",
         "machine_load": os.getloadavg()[0],
         "load": asdict(load),
         "num_preemptions": sum(len(step["preempted"]) for step in answer["steps"]),
