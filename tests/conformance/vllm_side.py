@@ -124,12 +124,12 @@ class Engine:
                 engine.add_request(todo.popleft()[1])
             while len(flight) < 1 + case.ahead and engine.has_requests():
                 if not (output := self.schedule()).num_scheduled_tokens:
-                    engine.update_from_output(output, sampled(output, engine))
+                    engine.update_from_output(output, self.sampled(output))
                     break
                 flight.append(output)
             if flight:
                 output = flight.popleft()
-                engine.update_from_output(output, sampled(output, engine))
+                engine.update_from_output(output, self.sampled(output))
                 self.now += 1
             elif todo:
                 self.now = max(self.now, todo[0][0])
@@ -138,6 +138,10 @@ class Engine:
             if len(self.steps) > PATIENCE:
                 raise RuntimeError("no end")
         return self.steps
+
+    def sampled(self, output: Any) -> ModelRunnerOutput:
+        """What a model would give."""
+        return sampled(output, self.engine)
 
     def wanted(self) -> bool:
         """Whether a request may be sent: in a closed loop, when fewer than its users wait."""
