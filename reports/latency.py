@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reports.load import Run
+from reports.request_times import request_latencies
 
 Floats = NDArray[np.float64]
 
@@ -26,22 +27,18 @@ def that_count(run: Run) -> NDArray[np.bool_]:
 
 def time_to_first_token(run: Run) -> Latency:
     """Seconds from arrival to first token; requests that never got one stay in the count."""
-    return _known((run.requests["first_token_s"] - run.requests["arrival_s"])[that_count(run)])
+    return _known(request_latencies(run.requests)["ttft"][that_count(run)])
 
 
 def end_to_end(run: Run) -> Latency:
     """Seconds from arrival to last token; refused and unfinished requests stay in the count."""
-    return _known((run.requests["finish_s"] - run.requests["arrival_s"])[that_count(run)])
+    return _known(request_latencies(run.requests)["e2el"][that_count(run)])
 
 
 def time_per_output_token(run: Run) -> Latency:
     """Seconds a token after the first; requests that asked for a single one are left out."""
     asked = (run.requests["output_tokens"] >= 2) & that_count(run)
-    after_first = run.requests["generated_tokens"][asked] - 1
-    span = (run.requests["finish_s"] - run.requests["first_token_s"])[asked]
-    per_token = np.full(len(span), np.nan)
-    np.divide(span, after_first, out=per_token, where=after_first >= 1)
-    return _known(per_token)
+    return _known(request_latencies(run.requests)["tpot"][asked])
 
 
 def _known(seconds: NDArray[Any]) -> Latency:

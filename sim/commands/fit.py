@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import numpy as np
 from cyclopts import Parameter
 
+from reports.request_times import request_latencies
 from sim.commands.server_flags import Flags, ServerFlags
 from sim.measured.fit import Fitted, fit, with_parameters
 from sim.measured.log import measured_log
@@ -13,7 +14,7 @@ from sim.measured.prediction import prediction
 from sim.measured.prefixes import with_prefixes
 from sim.measured.read import read_measured
 from sim.measured.run import Measured
-from sim.run.metrics import LATENCIES, request_latencies
+from sim.run.metrics import LATENCIES
 from sim.run.simulation import Setup, execute
 from workloads.console import print_json
 from workloads.errors import InputError

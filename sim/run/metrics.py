@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reports.files import MEMORY
-from sim.engine.record import FINISHED, REFUSED, STATUSES, TRUNCATED, UNFINISHED, Column, Log
+from reports.request_times import request_latencies
+from sim.engine.record import FINISHED, REFUSED, STATUSES, TRUNCATED, UNFINISHED, Log
 from workloads.schema import total
 
 Floats = NDArray[np.float64]
@@ -133,17 +134,6 @@ def _while_running(log: Log) -> NDArray[np.bool_]:
     """The samples from the first arrival to the end of the last step, as the makespan."""
     time = log.timeline["time_s"]
     return (time >= _first_arrival(log)) & (time <= log.end_s)
-
-
-def request_latencies(requests: dict[str, Column]) -> dict[str, Floats]:
-    """Seconds by latency, one a request of the table; NaN where it has none. Shape: (requests,)."""
-    r = requests
-    ttft = np.asarray(r["first_token_s"] - r["arrival_s"], dtype=np.float64)
-    e2e = np.asarray(r["finish_s"] - r["arrival_s"], dtype=np.float64)
-    several = np.where(r["generated_tokens"] > 1, r["generated_tokens"] - 1, 1)
-    tpot = np.where(r["generated_tokens"] > 1, (e2e - ttft) / several, np.nan)
-    queue = np.asarray(r["first_scheduled_s"] - r["arrival_s"], dtype=np.float64)
-    return {"ttft": ttft, "tpot": tpot, "e2el": e2e, "queue": queue}
 
 
 def _latencies(log: Log) -> list[Metric]:

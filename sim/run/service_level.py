@@ -12,8 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from reports.request_times import request_latencies
 from sim.engine.record import FINISHED, TRUNCATED, Column, Log
-from sim.run.metrics import Floats, Metric, request_latencies
+from sim.run.metrics import Floats, Metric
 from sim.units import NANOSECONDS, parse_quantity
 from workloads.errors import InputError
 
