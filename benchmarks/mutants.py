@@ -235,7 +235,7 @@ MUTANTS = (
 def outcome(mutant: Mutant, tree: Path) -> str:
     """killed, SURVIVED, HANGS; STALE where its place is gone, BROKEN where its test is."""
     place = tree / mutant.file
-    text = (ROOT / mutant.file).read_text(encoding="utf-8")
+    text = place.read_text(encoding="utf-8")
     if text.count(mutant.old) != 1:
         return "STALE"
     place.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
