@@ -42,9 +42,9 @@ MUTANTS = (
     ),
     Mutant(
         "weights of inter-token gaps dropped",
-        METRICS,
-        'np.repeat(s["decodes"][decode].astype(np.int64), steps)',
-        "np.ones_like(gaps, np.int64)",
+        "sim/run/gaps.py",
+        "np.repeat(decodes, steps)",
+        "np.ones(int(steps.sum()), np.int64)",
         f"{METRIC_TESTS}::test_percentiles_of_token_gaps_weigh_every_gap",
     ),
     Mutant(
@@ -107,9 +107,9 @@ MUTANTS = (
     ),
     Mutant(
         "gap of a resumed request forgotten",
-        METRICS,
-        "np.concatenate([gaps, away])",
-        "np.concatenate([gaps, 0 * away])",
+        "sim/run/gaps.py",
+        "yield away, np.ones_like(away, np.int64)",
+        "yield 0 * away, np.ones_like(away, np.int64)",
         f"{METRIC_TESTS}::test_percentiles_of_token_gaps_weigh_every_gap",
     ),
     Mutant(

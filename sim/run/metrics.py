@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from reports.files import MEMORY
 from reports.request_times import request_latencies
 from sim.engine.record import FINISHED, REFUSED, STATUSES, TRUNCATED, UNFINISHED, Log
+from sim.run.gaps import gap_counts, gaps_at, mean_gap
 from workloads.schema import total
 
 Floats = NDArray[np.float64]
@@ -140,25 +141,7 @@ def _latencies(log: Log) -> list[Metric]:
     rows: list[Metric] = []
     for name, values in request_latencies(log.requests).items():
         rows += _statistics(name, *_ranks(values[~np.isnan(values)]))
-    return rows + _statistics("itl", *_weighted_ranks(*token_gaps(log)))
-
-
-def token_gaps(log: Log) -> tuple[Floats, NDArray[np.int64]]:
-    """Inter-token gaps in s and how many tokens had each.
-
-    A decode step ends one gap for each decoding request; the step that completes a preempted
-    request's context again ends one that spans the time it was away.
-    """
-    s = log.steps
-    decode = s["decodes"] > 0
-    steps = s["steps"][decode].astype(np.int64)
-    within = np.arange(steps.sum()) - np.repeat(np.cumsum(steps) - steps, steps)
-    gaps = np.repeat(s["first_step_s"][decode], steps) + within * np.repeat(
-        s["step_growth_s"][decode], steps
-    )
-    counts = np.repeat(s["decodes"][decode].astype(np.int64), steps)
-    away = log.resume_gaps_s
-    return np.concatenate([gaps, away]), np.concatenate([counts, np.ones_like(away, np.int64)])
+    return rows + _statistics("itl", *_gap_ranks(log))
 
 
 def _ranks(seconds: Floats) -> tuple[float | None, list[float]]:
@@ -175,20 +158,15 @@ def _ranks(seconds: Floats) -> tuple[float | None, list[float]]:
     return float(seconds.sum()) / len(seconds), values
 
 
-def _weighted_ranks(
-    seconds: Floats, weights: NDArray[np.int64]
-) -> tuple[float | None, list[float]]:
-    """As `_ranks`, of values repeated by weight."""
-    if not len(seconds):
+def _gap_ranks(log: Log) -> tuple[float | None, list[float]]:
+    """As `_ranks`, of all gaps between tokens."""
+    counts = gap_counts(log)
+    gaps = int(counts.sum())
+    if not gaps:
         return None, []
-    order = np.argsort(seconds, kind="stable")
-    ranked, upto = seconds[order], np.cumsum(weights[order])
-    values = []
-    for low, high, share in (_place(q, int(upto[-1]) - 1) for q in PERCENTILES):
-        a, b = (float(ranked[np.searchsorted(upto, rank, side="right")]) for rank in (low, high))
-        values.append(_between(a, b, share))
-    # not a dot product, whose last digits depend on the number of threads
-    return float((seconds * weights).sum()) / int(upto[-1]), values
+    places = [_place(q, gaps - 1) for q in PERCENTILES]
+    at = gaps_at(log, counts, [rank for low, high, _ in places for rank in (low, high)])
+    return mean_gap(log, gaps), [_between(at[low], at[high], share) for low, high, share in places]
 
 
 def _place(q: int, last: int) -> tuple[int, int, float]:

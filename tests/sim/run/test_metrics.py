@@ -15,7 +15,8 @@ from sim.plan import AS_PER_S, StepPlan
 from sim.policy.manager import Pool
 from sim.policy.registry import parse_policy
 from sim.run.driver import run_simulated
-from sim.run.metrics import compute_metrics, token_gaps
+from sim.run.gaps import token_gaps
+from sim.run.metrics import compute_metrics
 from workloads.schema import PrefixBlocks, Provenance, Trace
 
 MS = AS_PER_S // 1000
@@ -144,7 +145,7 @@ def test_percentiles_of_token_gaps_weigh_every_gap(
     check(smooth[1], spread("itl", GAPS))
     check(rough[1], spread("itl", ROUGH_GAPS))
     for (log, _), expected in ((smooth, GAPS), (rough, ROUGH_GAPS)):
-        gaps, counts = token_gaps(log)
+        gaps, counts = (np.concatenate(parts) for parts in zip(*token_gaps(log), strict=True))
         every = np.sort(np.repeat(gaps, counts))
         np.testing.assert_allclose(every, np.sort(expected) / 1e3, rtol=1e-12)
 
