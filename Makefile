@@ -12,7 +12,7 @@ DEMO := azure-2023-conv --model llama-2-13b --gpu a100-40gb --request-rate 1.0 \
 	--policy paging:block_size=16 --policy paging:block_size=1 --policy paging:block_size=128
 
 .PHONY: demo test coverage test-ray fuzz check mutants bench bench-peers conformance gpu wheels clean
-.PHONY: compiled
+.PHONY: compiled screenshots
 
 demo: $(VENV)/simulation $(VENV)/fast
 	$(BIN)/kvtwin simulate $(DEMO) -o out/demo
@@ -63,6 +63,11 @@ audit:
 	$(VENV)/audit/bin/pip install --quiet --disable-pip-version-check pip-audit
 	$(VENV)/audit/bin/pip-audit --strict --disable-pip --no-deps -s $(or $(AUDIT_WITH),pypi) \
 		-r constraints.txt
+
+# The pictures in docs/, from pages made anew.
+screenshots: demo $(VENV)/tests
+	-$(BIN)/kvtwin compare-run rtx-4090-llama-3.1-8b -o out/compared
+	$(BIN)/python -m benchmarks.screenshots out/demo out/compared
 
 # Mistakes made on purpose, each of which a named test must find.
 mutants: $(VENV)/tests

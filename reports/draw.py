@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from workloads.errors import InputError
 
@@ -32,9 +32,10 @@ def draw(page: Path, folder: Path) -> list[Path]:
     """
     folder.mkdir(parents=True, exist_ok=True)
     written = []
-    with _opened(page) as opened:
-        for id in opened.evaluate("[...document.querySelectorAll('.chart')].map(c => c.id)"):
-            svg = opened.evaluate(
+    with opened(page) as shown:
+        shown.evaluate("drawAll(false)")
+        for id in shown.evaluate("[...document.querySelectorAll('.chart')].map(c => c.id)"):
+            svg = shown.evaluate(
                 "async ([id, width]) => { const c = document.getElementById(id);"
                 " const uri = await Plotly.toImage(c, {format: 'svg', width,"
                 " height: c._fullLayout.height});"
@@ -43,12 +44,13 @@ def draw(page: Path, folder: Path) -> list[Path]:
             )
             place = folder / f"{id}.svg"
             place.write_text(svg, encoding="utf-8")
-            written += [place, _pdf(opened, svg, folder / f"{id}.pdf")]
+            written += [place, _pdf(shown, svg, folder / f"{id}.pdf")]
     return written
 
 
 @contextmanager
-def _opened(file: Path) -> Iterator["Page"]:
+def opened(file: Path, scheme: Literal["light", "dark"] = "light") -> Iterator["Page"]:
+    """The page in a browser without a network. Raises InputError where no browser is found."""
     try:
         from playwright.sync_api import Error, sync_playwright
     except ImportError:
@@ -63,13 +65,12 @@ def _opened(file: Path) -> Iterator["Page"]:
             )
         except Error:
             raise InputError(NEEDED) from None
-        context = browser.new_context(color_scheme="light", bypass_csp=True)
+        context = browser.new_context(color_scheme=scheme, bypass_csp=True)
         context.route(re.compile("^https?:"), lambda route: route.abort())
         page = context.new_page()
         page.add_init_script(REPEATABLE)
         try:
             page.goto(file.resolve().as_uri())
-            page.evaluate("drawAll(false)")
             yield page
         except Error as error:
             said = str(error).partition("\n")[0]

@@ -11,7 +11,7 @@ from reports.cuts import cuts
 from reports.formats import duration, gib
 from reports.language import tr
 from reports.load import Run, optional
-from reports.terminal import print_outcome
+from reports.terminal import padded, print_outcome
 from reports.theme import USES, WASTE
 
 BARS = "▁▂▃▄▅▆▇█"
@@ -47,7 +47,7 @@ def _sparklines(run: Run) -> Iterator[str]:
         means = found.mean(values)
         top = 100.0 if unit else float(values.max())
         peak = f"{float(values.max()) * scale:,.0f}{unit}"
-        yield f"{tr(name):<9} {sparkline(means, top)} {tr('peak')} {peak}"
+        yield f"{padded(tr(name), 9)} {sparkline(means, top)} {tr('peak')} {peak}"
     first, last = float(line["time_s"][0]), float(line["time_s"][-1])
     half = len(found.time) // 2
     yield f"{'':<9} {duration(first):<{half}}{duration(last):>{half}}"
@@ -85,12 +85,13 @@ def _slowest(run: Run) -> Iterator[str]:
         return
     yield ""
     yield tr("slowest requests")
-    yield (f"{tr('request'):>9} {tr('arrived'):>10} {tr('prompt'):>8} {tr('output'):>8} "
-           f"{'TTFT':>9} {'E2E':>9} {tr('preempted'):>10}")  # fmt: skip
+    widths = {"request id": 10, "arrived": 10, "prompt": 8, "output": 8, "TTFT": 9, "E2E": 9,
+              "preempted": 10}  # fmt: skip
+    yield " ".join(padded(tr(head), width, right=True) for head, width in widths.items())
     for row in rows:
         first = table["first_token_s"][row] - table["arrival_s"][row]
         yield (
-            f"{int(table['request_id'][row]):>9} {duration(float(table['arrival_s'][row])):>10} "
+            f"{int(table['request_id'][row]):>10} {duration(float(table['arrival_s'][row])):>10} "
             f"{int(table['prompt_tokens'][row]):>8,} {int(table['output_tokens'][row]):>8,} "
             f"{duration(float(first)):>9} {duration(float(latency[row])):>9} "
             f"{int(optional(run, 'preemptions')[row]):>10,}"

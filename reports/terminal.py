@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from textwrap import wrap
 from typing import NamedTuple
 
+from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
@@ -75,6 +76,12 @@ def wrapped(text: str) -> list[str]:
         lines[-1] += sign
         width += own
     return lines
+
+
+def padded(text: str, width: int, right: bool = False) -> str:
+    """The text in so many columns at least; signs of Chinese take two."""
+    gap = " " * max(0, width - cell_len(text))
+    return gap + text if right else text + gap
 
 
 class _Metric(NamedTuple):

@@ -77,7 +77,7 @@ def in_tables() -> Iterator[str]:
         yield from (title, unit)
     yield from ("time to first token", "time per output token", "end-to-end latency")
     yield from ("arrived", "done", "arrivals end", "falls behind", "least taken", "most taken")
-    yield from ("running", "waiting", "KV taken")
+    yield from ("running", "waiting", "KV taken", "request id", "prompt", "output", "preempted")
 
 
 ALL = sorted({*in_python(), *in_templates(), *in_tables()} - {""})
@@ -150,7 +150,8 @@ def test_the_chinese_readme_has_every_command_and_section() -> None:
     )
 
     def blocks(text: str) -> list[str]:
-        return re.findall(r"```\w*\n.*?```", text, re.S)
+        """Without their comments."""
+        return [re.sub(r" *# .*", "", block) for block in re.findall(r"```\w*\n.*?```", text, re.S)]
 
     def links(text: str) -> list[str]:
         return sorted(set(re.findall(r"\]\((docs/[^)]*|workloads/[^)]*|DESIGN.md)\)", text)))
@@ -159,6 +160,12 @@ def test_the_chinese_readme_has_every_command_and_section() -> None:
     assert links(chinese) == links(english)
     assert chinese.count("\n## ") == english.count("\n## ")
     assert chinese.count("\n* ") == english.count("\n* ")
+    prose = re.sub(
+        r"\n    .*|`[^`]*`|\]\([^)]*\)", " ", re.sub(r"```.*?```", " ", chinese, flags=re.S)
+    )
+    assert re.findall(r"(?<![\w./-])[a-z]{3,} [a-z]{3,}\b", prose) == []
+    comments = re.findall(r"# (.*)", "".join(re.findall(r"```.*?```", chinese, re.S)))
+    assert [text for text in comments if not re.search("[\u4e00-\u9fff]", text)] == []
 
 
 def commands(group: App = app, before: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -267,7 +274,10 @@ SETUPS: list[dict[str, object]] = [
 
 
 @pytest.mark.parametrize("setup", SETUPS, ids=lambda setup: str(setup["policy"]))
-def test_no_english_is_left_on_a_real_page(tmp_path: Path, setup: dict[str, object]) -> None:
+def test_no_english_is_left_of_a_real_run(
+    tmp_path: Path, setup: dict[str, object], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither on its page nor on the terminal."""
     given = {"model": "llama-3.1-8b", "gpu": "rtx-4090", "first": 25, "max_model_len": 4096}
     options = RunOptions(**{**given, **setup})  # type: ignore[arg-type]
     run = execute(prepared("azure-2023-conv", options))
@@ -275,6 +285,8 @@ def test_no_english_is_left_on_a_real_page(tmp_path: Path, setup: dict[str, obje
     write_run(run, folder, "kvtwin simulate")
     with speaking("zh"):
         assert english(render(load_runs([folder]))) == []
+        print_run(load_runs([folder])[0])
+    assert english(capsys.readouterr().out) == []
 
 
 def test_no_english_is_left_on_the_page_of_sizes(tmp_path: Path) -> None:
