@@ -71,7 +71,8 @@ def _templates(language: Language) -> list[tuple[re.Pattern[str], str]]:
         if names := re.findall(r"\{(\w+)\}", text):
             pattern = re.escape(text)
             for name in names:
-                pattern = pattern.replace(rf"\{{{name}\}}", f"(?P<{name}>.+?)")
+                value = r"[\d.,]+" if re.fullmatch(r"n\d", name) else ".+?"  # n1, n2: numbers
+                pattern = pattern.replace(rf"\{{{name}\}}", f"(?P<{name}>{value})")
             found.append((re.compile(pattern), text))
     return sorted(found, key=lambda one: -len(one[1]))
 

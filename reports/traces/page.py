@@ -9,9 +9,10 @@ from markupsafe import Markup
 from reports.arrays import Arrays
 from reports.assets import plotly_js
 from reports.build import check_name
-from reports.language import tr
+from reports.language import LANGUAGES, current, retold, tr
 from reports.traces.figures import NOTES, charts
 from reports.traces.left_out import left_out
+from reports.traces.spoken import spoken, spoken_table
 from workloads.describe import DEFINITIONS, describe
 from workloads.outgoing import in_page, visible
 from workloads.reuse import Reuse
@@ -50,15 +51,16 @@ def render(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals["_"] = tr
+    environment.globals.update({"_": tr, "retold": retold})
     arrays = Arrays()
-    drawn = list(charts(trace, reuse, whole))
+    drawn = [spoken(chart) for chart in charts(trace, reuse, whole)]
     description = describe(trace, reuse)
     text = environment.get_template("trace.html.j2").render(
         title=visible(trace.name),
+        language=LANGUAGES[current()],
         facts=[(name, visible(value)) for name, value in facts(description)],
         steps=[visible(step) for step in steps],
-        left_out=None if whole is None else left_out(describe(whole), description),
+        left_out=None if whole is None else spoken_table(left_out(describe(whole), description)),
         charts=drawn,
         notes=NOTES,
         heights={chart.id: chart.figure.layout.height for chart in drawn},

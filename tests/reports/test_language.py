@@ -294,3 +294,13 @@ def test_no_english_is_left_on_the_page_of_sizes(tmp_path: Path) -> None:
         app(["size", "--model", "gemma-3-27b", "--gpu", "h100", "--context", "4096",
              "-o", str(tmp_path / "size.html")], exit_on_error=False)  # fmt: skip
     assert english((tmp_path / "size.html").read_text()) == []
+
+
+@pytest.mark.parametrize("trace", ["mooncake-synthetic", "coding-agents"])
+def test_no_english_is_left_on_the_page_of_a_trace(tmp_path: Path, trace: str) -> None:
+    with speaking("zh"), pytest.raises(SystemExit):
+        app(["traces", "describe", trace, "-o", str(tmp_path / "trace.html"), "--then", "first=50"],
+            exit_on_error=False)  # fmt: skip
+    page = (tmp_path / "trace.html").read_text()
+    assert english(page) == []
+    assert "提示（token，对数）" in page
