@@ -2,7 +2,9 @@
 
 Three workloads under two service levels each, five configurations by 40 rates: 200 points, each of
 them run under ten draws of arrivals until one breaks the level. The search must find the same best
-point and runner-up with at most 15 % of the runs; the best one is then run under ten other draws.
+point and runner-up with at most 15 % of the points and runs. Then sixty draws are asked for, and
+what is found is run under forty others: ten draws that all hold say less than they seem to, as the
+highest rate that they allow is sought.
 """
 
 import json
@@ -14,13 +16,13 @@ from sim.run.options import RunOptions
 from sim.run.simulation import simulated
 from sim.sweep.grid import Grid, make_grid
 from sim.sweep.question import Question
-from sim.sweep.search import Search
+from sim.sweep.search import Found, Search
 from workloads import read_trace
 from workloads.made import make_workload
 from workloads.schema import Trace
 from workloads.transform import first
 
-DRAWS, OTHERS, RATES, REQUESTS = 10, 10, 40, 250
+DRAWS, MANY_DRAWS, OTHERS, RATES, REQUESTS = 10, 60, 40, 40, 250
 CONFIGURATIONS = {"max_num_seqs": [4, 8, 16, 32, 64]}
 LEVELS = {
     "conversations": ("ttft_p90=1s,tpot_p50=40ms", "e2e_p90=12s"),
@@ -76,11 +78,9 @@ def case(name: str, slo: str) -> dict[str, object]:
         (configurations.index(one.point["max_num_seqs"]), round(one.worth / step) - 1)
         for one in found
     ]
-    held = 0
-    if searched.best is not None:
-        for seed in range(1000, 1000 + OTHERS):
-            options = replace(searched.best.options, seed=seed)
-            held += int(simulated(trace, options)["slo_met"] or 0)
+    held = other_draws(trace, searched.best)
+    many = Search(grid, trace, replace(question, draws=MANY_DRAWS)).answer()
+    held_of_many = other_draws(trace, many.best)
     return {
         "workload": name,
         "level": slo,
@@ -93,9 +93,20 @@ def case(name: str, slo: str) -> dict[str, object]:
         "brute_runs": len(whole.rows),
         "cpu_s": round(search_cpu_s, 1),
         "brute_cpu_s": round(brute_cpu_s, 1),
-        "other_draws_held": held,
         "other_draws": OTHERS,
+        "held_of_10_draws": held,
+        "held_of_60_draws": held_of_many,
+        "best_of_60_draws": None if many.best is None else many.best.worth,
+        "runs_of_60_draws": len(many.rows),
     }
+
+
+def other_draws(trace: Trace, best: Found | None) -> int:
+    """Of arrivals that no search has seen, under how many the level holds there."""
+    if best is None:
+        return 0
+    seeds = range(1000, 1000 + OTHERS)
+    return sum(simulated(trace, replace(best.options, seed=s))["slo_met"] == 1 for s in seeds)
 
 
 def main() -> None:

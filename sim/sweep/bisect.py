@@ -48,6 +48,26 @@ def lowered(holds: Callable[[int], bool], first: int, top: int) -> int:
     return good
 
 
+def highest_from_above(holds: Callable[[int], bool], last: int) -> int:
+    """The highest rung of 0..last that holds, -1 for none, where rungs far below it are dear.
+
+    As `highest`, but bracketed from the last rung down by doubling strides.
+    """
+    bad, rung, stride = last + 1, last, 1
+    while not holds(rung):
+        if rung == 0:
+            return -1
+        bad, rung, stride = rung, max(0, rung - stride), 2 * stride
+    good = rung
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        if holds(middle):
+            good = middle
+        else:
+            bad = middle
+    return good
+
+
 class Ladder(NamedTuple):
     """Rungs from what holds most easily on; higher ones are worth more."""
 

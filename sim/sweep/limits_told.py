@@ -33,7 +33,10 @@ def broken(row: Row, slo: str) -> str:
     for bound in parse_level(slo).bounds:
         value = row.get(f"slo_{bound.name}")
         if value is None:
-            return f"{bound.text} is infinite: requests get no answer"
+            return (
+                f"{bound.text} is infinite: of {row['requests']:,} requests {row['refused']:,} are "
+                f"refused and {row['unfinished']:,} unfinished"
+            )
         if value / 1e3 > bound.limit_s:
             return f"{bound.text} is {value / 1e3:.3g} s of {bound.limit_s:g} s"
     return "nothing"

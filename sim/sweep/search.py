@@ -7,7 +7,7 @@ from typing import Any
 
 from sim.run.options import RunOptions
 from sim.run.simulation import prepared
-from sim.sweep.bisect import Ladder, Top, best_two, highest, lowered
+from sim.sweep.bisect import Ladder, Top, best_two, highest, highest_from_above, lowered
 from sim.sweep.evaluate import Row, row_of
 from sim.sweep.fingerprint import key_of, trace_digest
 from sim.sweep.grid import Grid, Value, with_values
@@ -80,7 +80,7 @@ class Search:
 
     def answer(self) -> Searched:
         """The best configuration and its runner-up. Raises InputError where none can be run."""
-        ladders = [self._ladder(number) for number in range(len(self._plan))]
+        ladders = [self._ladder(number) for number in self._promising_first()]
         best, second = best_two(ladders, self._climb)
         if best is None and all(row["error"] is not None for row in self.rows):
             raise InputError(self.rows[0]["error"])
@@ -91,6 +91,26 @@ class Search:
         """Whether the level holds on the rung of a configuration under every draw."""
         return all(self._met(number, rung, draw) for draw in range(self._question.draws))
 
+    def _promising_first(self) -> list[int]:
+        """Configurations in order, those first that hold the middle one of the loads tried.
+
+        Where two of them do, no run is spent on the others.
+        """
+        rungs = self._question.rungs if self._question.objective == "load" else None
+        numbers = range(len(self._plan))
+        if rungs is None or len(numbers) < 3:
+            return list(numbers)
+        return sorted(numbers, key=lambda number: not self._met(number, rungs // 2, draw=0))
+
+    def _inferred(self, number: int, rung: int, draw: int) -> bool:
+        """Whether the level holds, from a higher rung that did or a lower one that didn't."""
+        for (other, seen, drawn), row in self._seen.items():
+            if (other, drawn) == (number, draw):
+                met = bool(row.get("slo_met"))
+                if (met and seen >= rung) or (not met and seen <= rung):
+                    return met
+        return self._met(number, rung, draw)
+
     def _climb(self, number: int, first: int, last: int | None) -> int:
         """The highest rung that holds under every draw: the lowest of the draws' own.
 
@@ -98,11 +118,15 @@ class Search:
         climbed first, and the others are only asked whether they hold there.
         """
         binding, *others = self._draws
-        top = highest(partial(self._met, number, draw=binding), first, last)
+        met = partial(self._inferred, number, draw=binding)
+        if self._question.objective != "load" and first == 0 and last is not None:
+            top = highest_from_above(met, last)  # many replicas are the lowest rungs
+        else:
+            top = highest(met, first, last)
         for draw in others:
             if top < first:
                 break
-            lower = lowered(partial(self._met, number, draw=draw), first, top)
+            lower = lowered(partial(self._inferred, number, draw=draw), first, top)
             binding, top = (draw, lower) if lower < top else (binding, top)
         self._draws.remove(binding)
         self._draws.insert(0, binding)

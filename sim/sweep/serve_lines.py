@@ -10,7 +10,11 @@ from typing import NamedTuple
 from sim.policy.paging import Paging
 from sim.policy.prefix import Prefix
 from sim.policy.spec import parts_of
+from sim.policy.storage import Fp8
 from sim.run.simulation import Setup
+
+SERVED = (Paging, Prefix, Fp8)
+"""What of a policy both engines have words for."""
 
 
 class ServeLines(NamedTuple):
@@ -42,7 +46,8 @@ def serve_lines(setup: Setup) -> ServeLines:
     vllm += ["--gpu-memory-utilization", f"{setup.gpu_memory_utilization:g}"]
     sglang += ["--mem-fraction-static", f"{_static_share(setup):.3f}"]
     notes = _notes(setup)
-    kv = setup.ledger.kv.name
+    stored = any(isinstance(part, Fp8) for part in parts)
+    kv = "fp8" if stored else setup.ledger.kv.name
     if kv != "auto":
         vllm += ["--kv-cache-dtype", kv]
         sglang += ["--kv-cache-dtype", {"fp8": "fp8_e4m3"}.get(kv, kv)]
@@ -69,7 +74,7 @@ def _static_share(setup: Setup) -> float:
 
 def _notes(setup: Setup) -> list[str]:
     notes = []
-    others = [part for part in parts_of(setup.policy) if not isinstance(part, Paging | Prefix)]
+    others = [part for part in parts_of(setup.policy) if not isinstance(part, SERVED)]
     if others:
         notes.append(
             f"{setup.label}: neither engine serves under it; the lines say paging in its place"

@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from sim.run.options import RunOptions
 from sim.run.simulation import Run, execute, prepared
 from sim.sweep.answer import answer_lines, answer_record
-from sim.sweep.bisect import Ladder, best_two, highest, lowered
+from sim.sweep.bisect import Ladder, best_two, highest, highest_from_above, lowered
 from sim.sweep.grid import make_grid
 from sim.sweep.hopeless import Lost, execute_until_lost
 from sim.sweep.question import question_of
 from sim.sweep.search import Search
+from sim.sweep.serve_lines import serve_lines
 from workloads import read_trace
 from workloads.errors import InputError
 from workloads.schema import Provenance, Trace
@@ -102,7 +103,7 @@ def test_best_two_are_those_of_brute_force(tops: list[int], bounded: bool) -> No
     assert found == ([*ranked, None, None])[:2]
 
 
-@given(st.integers(0, 1000), st.integers(0, 1000))
+@given(st.integers(0, 1000) | st.just(0), st.integers(0, 1000))
 def test_a_bisection_asks_few(first: int, top: int) -> None:
     asked = []
 
@@ -115,6 +116,11 @@ def test_a_bisection_asks_few(first: int, top: int) -> None:
     asked.clear()
     assert lowered(holds, first, 1000) == max(min(top, 1000), first - 1)
     assert len(asked) <= 1 + 10
+    if first == 0:
+        asked.clear()
+        assert highest_from_above(holds, 1000) == min(top, 1000)
+        assert highest_from_above(lambda rung: False, 1000) == -1
+        assert len(asked) <= 2 * 10
 
 
 def test_every_draw_holds_and_one_breaks_the_next() -> None:
@@ -235,3 +241,24 @@ def test_an_answer_in_words_and_as_a_record() -> None:
     ).answer()  # fmt: skip
     assert impossible.best is None
     assert "No configuration meets the level" in next(answer_lines(impossible, trace))
+
+
+@pytest.mark.parametrize(
+    ("options", "vllm", "sglang", "note"),
+    [
+        ({"policy": "paging:block_size=32+fp8"}, "--block-size 32", "dtype fp8_e4m3", ""),
+        ({"tp": 2, "max_num_seqs": 8}, "--tensor-parallel-size 2", "--max-running-requests 8", ""),
+        ({"policy": "preallocation"}, "--no-enable-prefix-caching", "--disable-radix-cache",
+         "neither engine serves under it"),
+        ({"replicas": 3}, "vllm serve", "sglang.launch_server", "3 such servers"),
+        ({"batching": "static"}, "vllm", "sglang", "static batching: neither engine has it"),
+    ],
+)  # fmt: skip
+def test_lines_that_start_servers(
+    options: dict[str, Any], vllm: str, sglang: str, note: str
+) -> None:
+    lines = serve_lines(prepared(steady(3), RunOptions(**BASE, **options)))
+    assert vllm in lines.vllm
+    assert sglang in lines.sglang
+    assert note in " ".join(lines.notes)
+    assert bool(lines.notes) == bool(note)

@@ -1,0 +1,60 @@
+"""`kvtwin sweep` and `kvtwin search` as people call them."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SYSTEM = ["azure-2023-conv", "--model", "llama-2-7b", "--gpu", "a100-40gb", "--first", "20"]
+
+
+def kvtwin(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "sim.cli", *words], capture_output=True, text=True, check=False
+    )
+
+
+def test_a_second_try_adds_what_is_new(tmp_path: Path) -> None:
+    given = ["sweep", *SYSTEM, "--jobs", "1", "--json", "-o", str(tmp_path / "out")]
+    one = json.loads(kvtwin(*given, "--set", "max-num-seqs=8,16").stdout)
+    assert (one["runs"], one["run_before"], one["failed"]) == (2, 0, 0)
+    done = kvtwin(*given, "--set", "max-num-seqs=8,16,4000")
+    two = json.loads(done.stdout)
+    assert (two["runs"], two["run_before"], two["failed"]) == (3, 2, 1)
+    assert {one.name for one in (tmp_path / "out").iterdir()} == {
+        "runs.jsonl", "sweep.csv", "sweep.parquet", "frontier.html"
+    }  # fmt: skip
+
+
+def test_a_search_and_its_record(tmp_path: Path) -> None:
+    level = ["--slo", "ttft_p90=1s", "--max-num-seqs", "2,64"]
+    loads = ["--over", "request_rate=1:8", "--resolution", "1"]
+    given = ["search", *SYSTEM, *level, *loads, "-o", str(tmp_path / "out")]
+    said = kvtwin(*given).stdout
+    assert "requests/s on 1 × a100-40gb meets ttft_p90=1s" in said
+    assert "vllm serve meta-llama/Llama-2-7b-hf" in said
+    record = json.loads(kvtwin(*given, "--json").stdout)
+    assert record["best"]["options"] == {"max_num_seqs": "64"}
+    assert record["best"]["vllm"] in said
+    page = (tmp_path / "out" / "frontier.html").read_text()
+    assert "What binds: " in page
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["sweep", *SYSTEM, "--set", "windw=1"], "--set windw: no such option"),
+        (["sweep", *SYSTEM, "--max-num-seqs", "many"], "expected a whole number"),
+        (["sweep", *SYSTEM, "--on", "moon"], "--on moon: expected here, ray or ray://"),
+        (["sweep", *SYSTEM, "--jobs", "0"], "--jobs 0: expected at least 1"),
+        (["search", *SYSTEM], "--slo: missing"),
+        (["search", "azure-2023-conv", "--gpu", "h100"], "--model: missing"),
+    ],
+)
+def test_mistakes_take_one_line(words: list[str], said: str, tmp_path: Path) -> None:
+    done = kvtwin(*words, "-o", str(tmp_path / "out"))
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
