@@ -35,29 +35,13 @@ def highest(holds: Callable[[int], bool], first: int, last: int | None) -> int:
 
 
 def lowered(holds: Callable[[int], bool], first: int, top: int) -> int:
-    """The highest rung of first..top that holds; first - 1 for none. Most likely it is the top."""
-    if holds(top):
-        return top
-    good, bad = first - 1, top
-    while bad - good > 1:
-        middle = (good + bad) // 2
-        if holds(middle):
-            good = middle
-        else:
-            bad = middle
-    return good
-
-
-def highest_from_above(holds: Callable[[int], bool], last: int) -> int:
-    """The highest rung of 0..last that holds, -1 for none, where rungs far below it are dear.
-
-    As `highest`, but bracketed from the last rung down by doubling strides.
-    """
-    bad, rung, stride = last + 1, last, 1
+    """The highest rung of first..top that holds, first - 1 for none, where that is near the top or
+    rungs far below are dear: bracketed from the top down by doubling strides."""
+    bad, rung, stride = top + 1, top, 1
     while not holds(rung):
-        if rung == 0:
-            return -1
-        bad, rung, stride = rung, max(0, rung - stride), 2 * stride
+        if rung == first:
+            return first - 1
+        bad, rung, stride = rung, max(first, rung - stride), 2 * stride
     good = rung
     while bad - good > 1:
         middle = (good + bad) // 2

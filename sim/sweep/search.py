@@ -7,7 +7,7 @@ from typing import Any
 
 from sim.run.options import RunOptions
 from sim.run.simulation import prepared
-from sim.sweep.bisect import Ladder, Top, best_two, highest, highest_from_above, lowered
+from sim.sweep.bisect import Ladder, Top, best_two, highest, lowered
 from sim.sweep.evaluate import Row, row_of
 from sim.sweep.fingerprint import key_of, trace_digest
 from sim.sweep.grid import Grid, Value, with_values
@@ -120,7 +120,7 @@ class Search:
         binding, *others = self._draws
         met = partial(self._inferred, number, draw=binding)
         if self._question.objective != "load" and first == 0 and last is not None:
-            top = highest_from_above(met, last)  # many replicas are the lowest rungs
+            top = lowered(met, 0, last)  # many replicas are the lowest rungs
         else:
             top = highest(met, first, last)
         for draw in others:
