@@ -63,6 +63,9 @@ def prediction(
     blocks = told.number("num_gpu_blocks")
     block_tokens = told.number("block_size") or measured.block_tokens
     kv_type = _kv_type(str(told["kv_cache_dtype"] or "auto"))
+    preset = _engine(measured, engine, told, block_tokens)
+    token_bytes = geometry.kv_bytes_per_token(kv_format(geometry, kv_type), degree)
+    block_bytes = replace(preset, block_size=block_tokens).block_bytes(geometry, token_bytes)
     setup = prepare(
         measured.trace,
         model=geometry,
@@ -75,12 +78,8 @@ def prediction(
         max_model_len=told.number("max_model_len"),
         kv_cache_dtype=kv_type,
         gpu_memory_utilization=float(told["gpu_memory_utilization"] or 0.9),
-        kv_cache_memory=None
-        if blocks is None
-        else blocks
-        * block_tokens
-        * geometry.kv_bytes_per_token(kv_format(geometry, kv_type), degree),
-        engine=_engine(measured, engine, told, block_tokens),
+        kv_cache_memory=None if blocks is None else blocks * block_bytes,
+        engine=preset,
         cost=cost,
         profile=profile,
     )

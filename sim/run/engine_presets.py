@@ -10,6 +10,8 @@ from sim.memory.ledger import Ledger, Line
 from sim.memory.profiled import FITTED, ProfiledMemory
 from sim.memory.profiled import VLLM_0_19 as PROFILED_0_19
 from sim.memory.profiled import VLLM_0_32 as PROFILED_0_32
+from sim.model.geometry import Model
+from sim.policy.group_tables import layers_a_page
 from sim.policy.paging import Paging
 from sim.policy.prefix import Prefix
 from sim.policy.spec import Policy
@@ -33,6 +35,8 @@ class Engine:
     """Blocks that the engine keeps to itself as padding."""
     device_limits: bool = False
     """Limits of a step that nobody gave are those that its API server takes on the device."""
+    window_groups: bool = False
+    """Layers with windows have block tables of their own, over one pool with the others'."""
 
     def limits(
         self, device: Device, seqs: int | None = None, tokens: int | None = None
@@ -44,16 +48,25 @@ class Engine:
         tokens = longest if tokens is None else tokens
         return min(most, tokens) if seqs is None else seqs, tokens
 
-    def adapt(self, policy: Policy, label: str) -> Policy:
+    def adapt(self, policy: Policy, label: str, model: Model) -> Policy:
         """Paging as this engine does it, where the user gave no options of his own."""
         if label == "paging":
-            placement = Paging(block_size=self.block_size)
+            capped = self.window_groups and _windows_of_equal_layers(model)
+            placement = Paging(self.block_size, layers="capped" if capped else "reserved")
             return placement + Prefix() if self.prefix_caching else placement
         return policy
 
+    def block_bytes(self, model: Model, token_bytes: int) -> int:
+        """Of one block, where all layers together store so many bytes of a token."""
+        size = self.block_size * token_bytes
+        if self.window_groups and _windows_of_equal_layers(model):
+            layers = [group.layers for group in model.groups]
+            size = size // sum(layers) * layers_a_page(layers)
+        return size
+
     def adapt_ledger(self, ledger: Ledger) -> Ledger:
         """The ledger with what the engine keeps of the KV budget."""
-        kept = self.null_blocks * self.block_size * ledger.token_bytes
+        kept = self.null_blocks * self.block_bytes(ledger.model, ledger.token_bytes)
         if not kept:
             return ledger
         if kept >= ledger.kv_bytes:
@@ -83,6 +96,7 @@ VLLM_0_32 = replace(
     description="vLLM 0.32, the same steps (docs/conformance.md)",
     memory=PROFILED_0_32,
     device_limits=True,
+    window_groups=True,
 )
 NEWEST = VLLM_0_32
 DEFAULT = replace(
@@ -93,9 +107,17 @@ DEFAULT = replace(
     prefix_caching=False,
     null_blocks=0,
     device_limits=False,
+    window_groups=False,
     memory=FITTED,
 )
 ENGINES = {engine.name: engine for engine in (DEFAULT, VLLM_0_19, VLLM_0_32)}
+
+
+def _windows_of_equal_layers(model: Model) -> bool:
+    """Whether some layers have a window, and all store as much of a token."""
+    stored = {(one.kind, one.kv_heads, one.head_dim, one.v_head_dim) for one in model.groups}
+    kinds, sizes = {kind for kind, *_ in stored}, {tuple(size) for _, *size in stored}
+    return not model.states and "window" in kinds <= {"window", "full"} and len(sizes) == 1
 
 
 def server_limits(device: Device) -> tuple[int, int]:
@@ -125,6 +147,7 @@ SOURCES = {
     "prefix_caching": f"enable_prefix_caching, {OWN}",
     "block_size": OWN,
     "device_limits": "vLLM engine/arg_utils.py: get_batch_defaults",
+    "window_groups": "vLLM v1/core/kv_cache_utils.py: get_kv_cache_groups",
     "null_blocks": "vLLM v1/core/block_pool.py: null_block",
     "logit_bytes": "live while a sampler works on a logit (docs/sizing.md)",
     "buffer_rows": "vLLM v1/sample/ops/topk_topp_triton.py, a row a multiprocessor",
@@ -184,6 +207,6 @@ def parameters(engine: Engine) -> dict[str, bool | int | float]:
     for group in (engine.rules, engine.kernels, engine.memory):
         values = {f.name: getattr(group, f.name) for f in fields(group)}
         found |= {name: value for name, value in values.items() if not isinstance(value, str)}
-    for name in ("prefix_caching", "block_size", "null_blocks", "device_limits"):
+    for name in ("prefix_caching", "block_size", "null_blocks", "device_limits", "window_groups"):
         found[name] = getattr(engine, name)
     return found

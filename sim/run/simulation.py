@@ -240,7 +240,7 @@ def prepared(trace: Trace | str | Path, options: RunOptions) -> Setup:
         trace=requests,
         model=model,
         device=device,
-        policy=preset.adapt(*_named(options.policy)),
+        policy=preset.adapt(*_named(options.policy), model),
         label=_named(options.policy)[1],
         limits=limits,
         ledger=ledger,
@@ -310,7 +310,7 @@ def _pool(ledger: Ledger, limits: Limits, engine: Engine) -> Pool:
 def with_policy(setup: Setup, policy: Policy | str) -> Setup:
     """The same run under another policy."""
     parsed, label = _named(policy)
-    changed = replace(setup, policy=setup.engine.adapt(parsed, label), label=label)
+    changed = replace(setup, policy=setup.engine.adapt(parsed, label, setup.model), label=label)
     return replace(changed, interval_s=sample_interval(changed))
 
 

@@ -1,12 +1,18 @@
 """Engine presets by name, with parameters changed by name."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from sim.hardware import find_device
+from sim.policy.paging import Paging
+from sim.policy.prefix import Prefix
 from sim.run.engine_presets import ENGINES, SOURCES, find_engine, parameters, server_limits
+from sim.run.simulation import prepare
+from workloads import read_trace
 from workloads.errors import InputError
+from workloads.transform import first
 
 
 def test_every_parameter_has_a_source() -> None:
@@ -74,3 +80,29 @@ def test_the_default_follows_the_newest() -> None:
 
 def test_vllm_without_a_version_is_the_newest() -> None:
     assert find_engine("vllm") is ENGINES["vllm-0.32"]
+
+
+@pytest.mark.parametrize(("model", "blocks"), [("gemma-3-27b", 9830), ("gpt-oss-20b", 32_768)])
+def test_windowed_layers_have_tables_of_their_own(model: str, blocks: int) -> None:
+    """As many blocks as vLLM 0.32 cuts 24 GiB into (tests/conformance/sizing), less the null block,
+    and its prefix cache over them; where layers store unequal bytes, paging stays as it was."""
+    trace = first(read_trace("azure-2023-conv"), 2)
+    options = {
+        "gpu": "custom:memory=4096GiB,bandwidth=1TB/s,flops=100TFLOP/s",
+        "max_model_len": 16_384,
+    }
+    setup = prepare(
+        trace, model=model, engine="vllm-0.32:block_size=32", policy="paging",
+        kv_cache_memory="24GiB", **options,
+    )  # fmt: skip
+    assert setup.policy == Paging(32, layers="capped") + Prefix()
+    assert setup.policy.manager(setup.pool).pieces()[0] == blocks - 1
+    plain = prepare(trace, model=model, engine="vllm-0.19", policy="paging", **options)
+    assert plain.policy == Paging(16) + Prefix()
+
+
+def test_layers_of_unequal_bytes_stay_whole() -> None:
+    trace = first(read_trace("azure-2023-conv"), 2)
+    model = str(Path(__file__).parents[1] / "model/configs/gemma-4-26b-a4b.json")
+    setup = prepare(trace, model=model, gpu="h200", engine="vllm-0.32", policy="paging")
+    assert setup.policy == Paging(16) + Prefix()
