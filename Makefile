@@ -53,8 +53,9 @@ fuzz: $(VENV)/tests
 lowest newest:
 	$(PYTHON) -m venv $(VENV)/$@
 	$(VENV)/$@/bin/pip install --quiet --disable-pip-version-check --upgrade \
-		$(if $(filter lowest,$@),-c constraints-lowest.txt) -e . pytest pytest-xdist hypothesis syrupy
-	$(VENV)/$@/bin/python -m pytest -n 2 tests --ignore tests/executor --ignore tests/reports/test_browser.py
+		$(if $(filter lowest,$@),-c constraints-lowest.txt) -e '.[test]'
+	$(VENV)/$@/bin/python -m pytest -n $(or $(WORKERS),2) tests \
+		--ignore tests/executor --ignore tests/benchmarks
 
 # Known vulnerabilities of what constraints.txt names; fails where a package can't be looked up.
 # AUDIT_WITH=osv asks another service.
