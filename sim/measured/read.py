@@ -115,4 +115,4 @@ def _meta(folder: Path) -> dict[str, Any]:
     file = folder / "meta.json"
     if not file.exists():
         return {}
-    return checked(Meta, read_json(file), str(file)).model_dump(exclude_none=True)
+    return checked(Meta, read_json(file), str(file)).model_dump(exclude_none=True, by_alias=True)

@@ -1,6 +1,6 @@
 """The shape of a measured run's meta.json, as far as a prediction reads it; null means absent."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -41,6 +41,15 @@ class EngineOptions(_Part):
     gpu_memory_utilization: Share | None = None
 
 
+class Resolved(_Part):
+    """The engine's own configuration, as it resolved what it was started with."""
+
+    scheduler_config: dict[str, Any] | None = None
+    cache_config: dict[str, Any] | None = None
+    parallel_config: dict[str, Any] | None = None
+    model_config_: dict[str, Any] | None = Field(None, alias="model_config")
+
+
 class Meta(_Part):
     """The whole file."""
 
@@ -50,5 +59,6 @@ class Meta(_Part):
     hardware: Hardware | None = None
     kv_cache: KvCache | None = None
     engine_kwargs: EngineOptions | None = None
+    resolved_config: Resolved | None = None
     num_preemptions: Annotated[int, Field(strict=True, ge=0, le=2**53)] | None = None
     prefix_cache_hit_tokens: Annotated[int, Field(strict=True, ge=0, le=2**53)] | None = None

@@ -55,7 +55,16 @@ def strict_json(content: bytes) -> Any:
     except (ValueError, RecursionError) as error:
         raise Refused(str(error)) from None
     need(_depth(value) <= 64, "depth")
-    return value
+    return _whole_text(value)
+
+
+def _whole_text(value: Any) -> Any:
+    """Halves of surrogate pairs, which nothing can write, become the sign for what is no sign."""
+    if isinstance(value, dict):
+        return {_whole_text(key): _whole_text(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_whole_text(part) for part in value]
+    return re.sub("[\ud800-\udfff]", "\ufffd", value) if isinstance(value, str) else value
 
 
 def _depth(value: Any) -> int:

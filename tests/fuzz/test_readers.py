@@ -136,7 +136,8 @@ def test_run_json(run_folder: Path, outcome: Outcome) -> None:
         rows, metrics = independent.run_json(content)
         assert rows == len(runs[0].requests["request_id"])
         if runs[0].info.kind == "simulated":  # a measured run's are only those that it recorded
-            assert [metric.value for metric in runs[0].info.metrics] == [v for _, v in metrics]
+            expected = [None if value is None else float(value) for _, value in metrics]
+            assert [metric.value for metric in runs[0].info.metrics] == expected
         if number % 10 == 0:
             page = render(runs)
             assert "\x1b" not in page
