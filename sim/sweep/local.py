@@ -4,6 +4,7 @@ A worker takes one combination at a time, so that long ones don't wait behind ea
 what it has loaded. It ends with the process that started it, however that ends.
 """
 
+import gc
 import os
 import pickle
 import tempfile
@@ -65,7 +66,9 @@ def _loaded(folder: str, parent: int) -> tuple[Work, Trace]:
     """Once a worker."""
     Thread(target=_end_with, args=(parent,), daemon=True).start()
     work: Work = pickle.loads((Path(folder) / "work").read_bytes())  # our own, from the parent
-    return work, map_shared(Path(folder) / "trace.arrow")
+    loaded = work, map_shared(Path(folder) / "trace.arrow")
+    gc.freeze()  # loky collects garbage once a second, and would look at all modules each time
+    return loaded
 
 
 def _end_with(parent: int) -> None:
