@@ -6,9 +6,10 @@ from tempfile import TemporaryDirectory
 
 from benchmarks.recorded import tables
 from benchmarks.recorded.replay import RUNS, Change, replay
+from benchmarks.recorded.tables import markdown
 from sim.cost.kernels.grid import Grid
 from sim.cost.kernels.profile import Profile, find_profile
-from sim.cost.kernels.skew import LengthSkew
+from sim.cost.kernels.skew import LengthSkew, repetitions
 from sim.measured.read import read_measured
 from sim.model.presets import find_model
 
@@ -41,21 +42,20 @@ def facts() -> dict[str, str]:
         found[f"blind_{key}"] = f"{blind['ttft_ms_mean'].error_pct:+.1f}"
         name = RUNS[gpu][0]
         found[f"shared_{key}"], found[f"prompt_{key}"] = _shared(name)
-        meta = find_profile(RUNS[gpu][2]).meta
-        skew = LengthSkew(find_profile(RUNS[gpu][2]), 8 if key == "4090" else 4)
+        profile = find_profile(RUNS[gpu][2])
+        meta = profile.meta
+        skew = LengthSkew(profile, 8 if key == "4090" else 4)
         found[f"wait_{key}"] = f"{1e3 * skew.key_us:.0f}"
         found[f"unsplit_{key}"] = f"{skew.unsplit_from:.0f}"
-        found[f"repeats_{key}"] = f"{_repeats(find_profile(RUNS[gpu][2])):.1f}"
-        if "kernel_overlap" in meta:
-            found[f"overlap_{key}"] = f"{1e6 * meta['kernel_overlap'][0]:.0f} µs"
-        if "all_reduce" in meta:
-            numbers = meta["all_reduce"][0]
-            for size in ("small", "large"):
-                found[f"{size}_reduce"] = (
-                    f"{1e6 * numbers[f'{size}_latency']:g} µs + "
-                    f"{numbers[f'{size}_bandwidth'] / 1e9:g} GB/s"
-                )
-            found["switch"] = f"{numbers['switch'] / 1024:.0f} KiB"
+        found[f"repeats_{key}"] = f"{_repeats(profile):.1f}"
+        found[f"rows_wait_{key}"] = f"{1e3 * skew.key_us * repetitions(profile):.0f}"
+        if "kernel_time" in meta:
+            found[f"kernel_time_{key}"] = f"{100 * (1 - meta['kernel_time'][0]):.1f} %"
+        if sums := profile.rows.get("all_reduce"):
+            found["sums"] = markdown(
+                ["bytes", *(f"{row[2]:,}" for row in sums)],
+                [["µs", *(f"{row[4]:.1f}" for row in sums)]],
+            )
     _, roofline = replay("2 × RTX PRO 6000", Change(roofline=True))
     for metric in ("ttft", "tpot", "e2el"):
         e = roofline[f"{metric}_ms_mean"]

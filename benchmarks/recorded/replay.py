@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sim.cost.kernels.profile import Profile, find_profile
+from sim.cost.kernels.skew import repetitions
 from sim.measured.comparison import Error, compare
 from sim.measured.prediction import prediction
 from sim.measured.prefixes import with_prefixes
@@ -27,6 +28,7 @@ class Change:
     prefixes: str | None = None
     roofline: bool = False
     without_rows: tuple[str, ...] = ()  # kernels of the profile to leave out
+    repeated: bool = False  # the skew rows as if each held one repetition
     meta: dict[str, Any] = field(default_factory=dict)  # of the profile; None takes away
 
 
@@ -50,6 +52,10 @@ def changed(profile: Profile, change: Change) -> Profile:
     """The profile without some rows, with other numbers of its own."""
     out = change.without_rows
     rows = {k: v for k, v in profile.rows.items() if not k.startswith(out)}
+    if change.repeated:
+        times = repetitions(profile)
+        for kernel in ("mixed_mean", "mixed_time"):
+            rows[kernel] = [(a, b, c, d, time * times) for a, b, c, d, time in rows[kernel]]
     meta = {k: v for k, v in {**profile.meta, **change.meta}.items() if v is not None}
     return replace(profile, rows=rows, meta=meta)
 

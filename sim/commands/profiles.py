@@ -21,6 +21,7 @@ def convert(
     multiprocessors: int | None = None,
     all_reduce: str | None = None,
     kernel_overlap: str | None = None,
+    kernel_time: str | None = None,
     source: str | None = None,
 ) -> None:
     """Make a profile of a folder of kernel times in LLMServingSim's layout (docs/profiles.md).
@@ -38,9 +39,12 @@ def convert(
     multiprocessors
         Of the device, to use skew.csv; known for NVIDIA's devices (`kvtwin list devices`).
     all_reduce
-        Measured sums over GPUs: small=11us+11.5GB/s,switch=640KiB,large=45us+15.9GB/s.
+        Measured sums over GPUs: small=11us+11.5GB/s,switch=640KiB,large=45us+15.9GB/s, or a
+        file.csv with the columns bytes and time_us.
     kernel_overlap
         What kernels timed alone take too long, a layer and step: 38us,source=fitted to my run.
+    kernel_time
+        Share of their time alone that kernels take in an engine: 0.965,source=fitted to my run.
     source
         Where the times come from, instead of what meta.yaml says.
     """
@@ -55,6 +59,7 @@ def convert(
         multiprocessors=multiprocessors,
         all_reduce=all_reduce,
         kernel_overlap=kernel_overlap,
+        kernel_time=kernel_time,
         source=source,
     )
     write_profile(profile, output)

@@ -15,7 +15,7 @@ from sim.run.simulation import Run, Setup, execute
 from workloads.errors import InputError
 from workloads.schema import Floats
 
-KERNEL_PARAMETERS = ("kernel_overlap_s", "host_overhead_s")
+KERNEL_PARAMETERS = ("kernel_time", "kernel_overlap_s", "host_overhead_s")
 REDUCE_PARAMETERS = tuple(f"all_reduce_{name}" for name in AllReduce._fields if name != "switch")
 PARAMETERS = (*KERNEL_PARAMETERS, *REDUCE_PARAMETERS)
 ROUNDS = 12
@@ -55,6 +55,8 @@ def parameter(setup: Setup, name: str) -> float:
         return float(getattr(setup.engine.kernels, name))
     if setup.tp == 1:
         raise InputError(f"--parameter {name}: is not used with --tp 1")
+    if "all_reduce" in setup.profile.rows:
+        raise InputError(f"--parameter {name}: the profile has a table of sums over GPUs")
     return _reduce(setup)[0][name.removeprefix("all_reduce_")]
 
 

@@ -188,14 +188,16 @@ class Fields:
         return self.integer("num_key_value_heads", 0) or self.integer("num_attention_heads")
 
     def uses_rotary(self) -> bool:
-        """Whether positions rotate keys: learned position tables (OPT, GPT-2) don't."""
-        learned = self.string("model_type", "") in {
+        """Whether positions rotate keys: learned tables (OPT) and relative ones (T5) don't."""
+        others = self.string("model_type", "") in {
             "opt",
             "gpt2",
             "gpt_bigcode",
             "whisper",
+            "t5",  # relative positions
+            "mt5",
         }
-        return not (learned or self.flag("alibi", False))
+        return not (others or self.flag("alibi", False))
 
 
 def shown(value: object) -> str:

@@ -256,6 +256,29 @@ FAMILIES: dict[str, Family] = {
             "intermediate_size": "ffn_hidden_size",
         },
     ),
+    **dict.fromkeys(
+        ("t5", "mt5"),
+        Family(
+            layout=layouts.decoder_of_two,
+            known=frozenset(
+                {
+                    "d_kv", "num_layers", "num_decoder_layers", "is_encoder_decoder",
+                    "relative_attention_num_buckets", "relative_attention_max_distance",
+                }
+            ),
+            names={
+                "num_hidden_layers": "num_decoder_layers",
+                "encoder_layers": "num_layers",
+                "num_attention_heads": "num_heads",
+                "head_dim": "d_kv",
+                "intermediate_size": "d_ff",
+                "encoder_ffn_dim": "d_ff",
+                "max_source_positions": "n_positions",
+                "max_position_embeddings": "n_positions",
+            },
+            defaults={"tie_word_embeddings": True},
+        ),
+    ),
     "whisper": Family(
         layout=layouts.decoder_of_two,
         known=cross.FIELDS | {"encoder_layers", "encoder_attention_heads", "is_encoder_decoder"},

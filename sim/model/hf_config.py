@@ -90,6 +90,7 @@ def model_from_config(content: Mapping[str, object], name: str, where: str) -> M
         weights=weights,
         states=states,
         depth=len(kinds),
+        qk_norm=traits.qk_norm or traits.wide_qk_norm,
         kv_scheme=scheme.kv,
         source=outer.string("source", where),
         notes=tuple(notes),

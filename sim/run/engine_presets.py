@@ -142,6 +142,7 @@ SOURCES = {
     "whole_tiles": "measured GEMM times rise in stairs of 64 or 128 tokens",
     "all_reduce": "Megatron-LM (2019): two a layer, one for the embedding",
     "length_skew": "measured by the profile's skew rows (docs/accuracy.md)",
+    "kernel_time": "1: a profile states its own (docs/accuracy.md)",
     "kernel_overlap_s": "0: a profile states its own (docs/accuracy.md)",
     "host_overhead_s": "0: hidden by planning ahead; not identifiable in the shipped runs",
     "prefix_caching": f"enable_prefix_caching, {OWN}",

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from sim.cost.kernels.llmservingsim import parse_all_reduce, read_folder
+from sim.cost.kernels.profile import scaled
 from sim.run.simulation import simulate
 from tests.command import kvtwin
 from tests.made_up import write_as_measured, write_model, write_profile_folder
@@ -122,3 +123,31 @@ def test_an_all_reduce_in_words() -> None:
     assert source.startswith("--all-reduce")
     with pytest.raises(InputError, match="expected large=LATENCY"):
         parse_all_reduce("small=1us+1GB/s")
+
+
+def test_an_all_reduce_as_a_table_and_kernels_that_are_faster_in_an_engine(tmp_path: Path) -> None:
+    config = write_model(tmp_path / "model")
+    folder = write_profile_folder(tmp_path / "gpu")
+    sums = tmp_path / "sums.csv"
+    sums.write_text("bytes,time_us\n1024,5\n1048576,100.5\n")
+    profile = read_folder(
+        folder,
+        name="x",
+        model=str(config),
+        all_reduce=f"{sums},source=nccl-tests",
+        kernel_time="0.5,source=my run",
+    )
+    assert profile.rows["all_reduce"] == [(0, 0, 1024, 0, 5.0), (0, 0, 1_048_576, 0, 100.5)]
+    assert profile.meta["all_reduce_source"] == "nccl-tests"
+    assert profile.meta["kernel_time"] == (0.5, "my run")
+    half = scaled(profile.rows, 0.5)
+    assert half["qkv_proj"][0][4] == profile.rows["qkv_proj"][0][4] / 2
+    assert half["all_reduce"] == profile.rows["all_reduce"]
+    sums.write_text("bytes,time_us\n1024,fast\n")
+    for options, message in (
+        ({"all_reduce": str(sums)}, "line 2: time_us is 'fast'"),
+        ({"kernel_time": "quick"}, "--kernel-time quick: expected a number above 0"),
+        ({"kernel_time": "0"}, "--kernel-time 0: expected a number above 0"),
+    ):
+        with pytest.raises(InputError, match=message):
+            read_folder(folder, name="x", model=str(config), **options)

@@ -34,6 +34,7 @@ def read_folder(
     multiprocessors: int | None = None,
     all_reduce: str | None = None,
     kernel_overlap: str | None = None,
+    kernel_time: str | None = None,
     source: str | None = None,
 ) -> Profile:
     """The profile in `folder`: meta.yaml and tp<N>/{attention,dense,per_sequence,moe,skew}.csv.
@@ -89,7 +90,15 @@ def read_folder(
         written["multiprocessors"] = processors
     if kernel_overlap:
         written["kernel_overlap"] = parse_kernel_overlap(kernel_overlap)
-    if all_reduce:
+    if kernel_time:
+        written["kernel_time"] = parse_kernel_time(kernel_time)
+    if all_reduce and all_reduce.partition(",")[0].endswith(".csv"):
+        file, _, said = all_reduce.partition(",source=")
+        rows["all_reduce"] = [
+            (0, 0, size, 0, float(row["time_us"])) for (size,), row in _rows(Path(file), ("bytes",))
+        ]
+        written["all_reduce_source"] = said or Path(file).name
+    elif all_reduce:
         written["all_reduce"] = parse_all_reduce(all_reduce)
     return Profile(written, rows, str(folder))
 
@@ -99,6 +108,18 @@ def parse_kernel_overlap(text: str) -> tuple[float, str]:
     body, _, source = text.partition(",source=")
     option = "--kernel-overlap"
     return parse_quantity(body, NANOSECONDS, option) / 1e9, source or f"{option} {body}"
+
+
+def parse_kernel_time(text: str) -> tuple[float, str]:
+    """`0.965[,source=…]`: share of their time alone that kernels take in an engine."""
+    body, _, source = text.partition(",source=")
+    try:
+        share = float(body)
+    except ValueError:
+        share = math.nan
+    if not 0 < share <= 10:
+        raise InputError(f"--kernel-time {text}: expected a number above 0 and at most 10")
+    return share, source or f"--kernel-time {body}"
 
 
 def parse_all_reduce(text: str) -> tuple[dict[str, float], str]:

@@ -21,6 +21,7 @@ from sim.cost.kernels.profile import (
     PER_SEQUENCE,
     PER_STEP,
     Profile,
+    scaled,
     shape,
 )
 from sim.cost.kernels.rules import KernelRules, captured_size
@@ -57,7 +58,9 @@ class KernelTable:
         self.rules = rules or KernelRules()
         self._layers = model.layers
         self._token_bytes = token_bytes or model.kv_bytes_per_token(tp=tp)
-        rows = profile.rows
+        share, share_why = profile.meta.get("kernel_time") or (1.0, "none stated")
+        share *= self.rules.kernel_time
+        rows = scaled(profile.rows, share)
         points = {
             kernel: Line((row[2], row[4]) for row in rows[kernel])
             for kernel in sorted(PER_LAYER | PER_STEP | PER_SEQUENCE)  # sums depend on the order
@@ -81,7 +84,7 @@ class KernelTable:
         self._skew: LengthSkew | None = None
         if self.rules.length_skew and has_skew(profile):
             heads = max(group.heads_per_rank(tp) for group in model.groups)
-            self._skew = LengthSkew(profile, heads)
+            self._skew = LengthSkew(profile, heads, share)
         elif self.rules.length_skew:
             self._note("unequal contexts were not measured: batches wait for no longest one")
         self._overlaps = profile.meta.get("beside_chunk") == "overlap"
@@ -92,6 +95,9 @@ class KernelTable:
         if tp > 1 and self.rules.all_reduce:
             if "all_reduce" in rows:
                 self._reduce = MeasuredAllReduce(rows["all_reduce"])
+                said = profile.meta.get("all_reduce_source", profile.meta["source"])
+                sizes = len(rows["all_reduce"])
+                stated = (Constant("all_reduce_sizes", sizes, "sizes in the table", said),)
             else:
                 given = profile.meta.get("all_reduce")
                 self._reduce = stated = all_reduce(*given) if given else assumed(device)
@@ -109,6 +115,7 @@ class KernelTable:
             Constant("profiled_layers", self._layers, "x one layer", measured),
             *stated,
             *self.rules.constants(),
+            Constant("profile_kernel_time", share, "x", share_why),
             Constant("profile_overlap", overlap, "s/layer", why),
             *self._skew_constants(),
             *(c._replace(source=f"beyond the profile only; {c.source}") for c in _used(e)),

@@ -53,6 +53,18 @@ class Profile:
         return str(self.meta["name"])
 
 
+def scaled(rows: dict[str, list[Row]], share: float) -> dict[str, list[Row]]:
+    """Rows that take that share of their time; sums over GPUs are no kernel of the profile's."""
+    if share == 1:
+        return rows
+    return {
+        kernel: own
+        if kernel == "all_reduce"
+        else [(a, b, c, d, time * share) for a, b, c, d, time in own]
+        for kernel, own in rows.items()
+    }
+
+
 def shape(model: Model) -> dict[str, int]:
     """What of a model decides its kernels' times, layers apart: models equal in it share them."""
     group = model.groups[0]

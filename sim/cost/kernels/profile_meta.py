@@ -33,5 +33,6 @@ class Meta(BaseModel):
     num_heads: Count | None = None
     multiprocessors: Count | None = None
     kv_dtype: str = "auto"
+    kernel_time: tuple[Annotated[float, Field(gt=0, le=10)], str] | None = None
     kernel_overlap: tuple[NotBelowZero, str] | None = None
     all_reduce: tuple[AllReduceNumbers, str] | None = None

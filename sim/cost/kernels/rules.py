@@ -23,6 +23,9 @@ class KernelRules:
     length_skew: bool = True
     """Decoding over unequal contexts waits for the longest, where the profile measured it."""
 
+    kernel_time: float = 1.0
+    """Times what kernels took when they were profiled, beyond what the profile itself states."""
+
     kernel_overlap_s: float = 0.0
     """Ramp and drain of kernels timed alone that running back to back hides, per layer and step,
     beyond what the profile itself states."""
@@ -36,6 +39,7 @@ class KernelRules:
             Constant("graph_padding", self.padded_to, "tokens", f"capture sizes of {V1}"),
             Constant("whole_tiles", int(self.whole_tiles), "", "stairs in measured GEMM times"),
             Constant("length_skew", int(self.length_skew), "", "from the profile, if it has it"),
+            Constant("kernel_time", self.kernel_time, "x", "beyond the profile's own"),
             Constant(
                 "kernel_overlap", self.kernel_overlap_s, "s/layer", "beyond the profile's own"
             ),

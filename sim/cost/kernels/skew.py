@@ -4,11 +4,15 @@ Attention runs one block of threads a sequence and KV head. Alone, few sequences
 split over the multiprocessors and all end together; many are not split, and the longest ends last.
 Beside a chunk nothing is split: the decode with the longest context ends last however few there
 are. Both are measured by a profile's skew rows; nothing here is fitted to whole runs.
+
+The rows may hold the sum of several repetitions where the attention table has their mean. Batches
+of equal contexts are in both, and tell how many.
 """
 
 from bisect import bisect_right
 from statistics import median
 
+from sim.cost.kernels.grid import Grid
 from sim.cost.kernels.profile import Profile
 
 LONGEST_MEAN = 2600
@@ -46,7 +50,7 @@ class LengthSkew:
     interpolated. Beside a chunk: `key_us` for every key that the longest has above the mean.
     """
 
-    def __init__(self, profile: Profile, kv_heads: int) -> None:
+    def __init__(self, profile: Profile, kv_heads: int, kernel_time: float = 1.0) -> None:
         measured: dict[int, list[float]] = {}
         columns = (
             profile.rows.get(kernel, []) for kernel in ("skew_mean", "skew_max", "skew_time")
@@ -61,7 +65,7 @@ class LengthSkew:
         self._n = sorted(n for n in points if n >= self.unsplit_from)
         self._weighted = [points[n] for n in self._n]
         waits = [wait for *_, wait in waits_beside_chunks(profile)]
-        self.key_us = median(waits) if waits else 0.0
+        self.key_us = kernel_time * median(waits) / repetitions(profile) if waits else 0.0
 
     def alpha(self, n: int, padded: int) -> float:
         """Share of the way from the mean to the longest, for n sequences in a graph of `padded`."""
@@ -74,8 +78,18 @@ class LengthSkew:
         return (low + (high - low) * (n - a) / (b - a)) / n
 
 
+def repetitions(profile: Profile) -> int:
+    """How many times the skew rows hold what the attention table has once: 3 in LLMServingSim's."""
+    rows, table = profile.rows.get("skew_mean"), profile.rows.get("attention")
+    if not rows or not table:
+        return 1
+    grid = Grid((row[:4], row[4]) for row in table)
+    return max(round(median(time / grid.decode(n, mean) for _, _, n, mean, time in rows)), 1)
+
+
 def waits_beside_chunks(profile: Profile) -> list[tuple[int, int, float]]:
-    """(decodes, chunk, µs a key above the mean) of the rows where few sequences are long."""
+    """(decodes, chunk, µs a key above the mean) of the rows where few sequences are long, as the
+    rows have it: `repetitions` times what a step waits."""
     waits = []
     rows = (profile.rows.get(kernel, []) for kernel in ("mixed_mean", "mixed_time"))
     for equal, unequal in zip(*rows, strict=True):

@@ -32,7 +32,8 @@ def spreads(profile: Profile) -> dict[str, float]:
         if kernel.startswith(("skew_", "mixed_")):
             continue
         between = _typical(_left_out(rows)) / GAP
-        found[kernel] = hypot(between, again, LEAST)
+        fitted = FITTED if kernel == "all_reduce" and "all_reduce_source" in profile.meta else 0.0
+        found[kernel] = max(hypot(between, again, LEAST), fitted)
     return found
 
 

@@ -19,16 +19,18 @@ def token_bytes(model: Model, *, tp: int = 1, kv_bytes: int = 2) -> dict[str, in
     """Bytes that a kernel of one layer moves for a token, on one of `tp` GPUs.
 
     A norm with its residual reads both and writes both; the activation reads gate and up and
-    writes their product; rotary embedding reads and writes queries and keys; a KV write reads K and
-    V and writes them as the cache stores them.
+    writes their product; rotary embedding and the norm of queries and keys read and write both; a
+    KV write reads K and V and writes them as the cache stores them.
     """
     group, size = model.groups[0], model.dtype_bytes
     heads, kv_heads = model.num_heads // tp, group.heads_per_rank(tp)
     width = model.intermediate_size // tp
+    both = 2 * (heads + kv_heads) * group.head_dim * size
     return {
         "layernorm": 4 * model.hidden_size * size,
         "act_fn": (3 if model.gated_mlp else 2) * width * size,
-        "rotary_emb": 2 * (heads + kv_heads) * group.head_dim * size if model.rotary_dim else 0,
+        "rotary_emb": both if model.rotary_dim else 0,
+        "qk_norm": both if model.qk_norm else 0,
         "kv_write": kv_heads * (group.head_dim + group.v_head_dim) * (size + kv_bytes),
     }
 

@@ -40,9 +40,18 @@ def test_bytes_of_a_token_by_hand(model: Model) -> None:
         "layernorm": 4 * 5120 * 2,
         "act_fn": 3 * 17_408 * 2,
         "rotary_emb": 2 * 48 * 128 * 2,
+        "qk_norm": 0,
         "kv_write": 2 * 8 * 128 * (2 + 2),
     }
     assert token_bytes(model, tp=2, kv_bytes=1)["kv_write"] == 2 * 4 * 128 * (2 + 1)
+
+
+def test_qwen3_norms_queries_and_keys() -> None:
+    """40 heads and 8 KV heads of 128, read and written in 2 B."""
+    qwen = find_model("qwen3-14b")
+    assert token_bytes(qwen)["qk_norm"] == 2 * 48 * 128 * 2
+    assert "qk_norm" in streams(qwen, find_device("h100"))
+    assert token_bytes(find_model("llama-3.1-8b"))["qk_norm"] == 0
 
 
 def test_a_floor_and_then_bandwidth(model: Model) -> None:

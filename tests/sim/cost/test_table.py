@@ -168,13 +168,14 @@ def test_a_profile_is_for_its_degree_and_its_model() -> None:
 
 
 def test_measured_points_come_back() -> None:
-    """32 sequences of 1,024 keys on the RTX 4090: the profile's own row, times 32 layers."""
+    """32 sequences of 1,024 keys on the RTX 4090: the profile's own row, times 32 layers, at 96.5 %
+    of the time as the profile states it."""
     table = TABLES["rtx-4090-llama-3.1-8b-tp1", False]
     rows = find_profile("rtx-4090-llama-3.1-8b-tp1").rows["attention"]
     time = {row[:4]: row[4] for row in rows}
     size = 131_072
     low, high = (table.linear(decode(32, 32 * k, size))[0] for k in (1024, 2048))
-    expected = 32 * (time[0, 0, 32, 2048] - time[0, 0, 32, 1024])
+    expected = 0.965 * 32 * (time[0, 0, 32, 2048] - time[0, 0, 32, 1024])
     assert micros(high - low) == pytest.approx(expected, rel=1e-4)
 
 

@@ -44,7 +44,7 @@ def test_what_cannot_be_fitted_is_one_line() -> None:
     setup = prediction(read_measured("rtx-4090-llama-3.1-8b"))
     with pytest.raises(InputError, match="not used with --tp 1"):
         parameter(setup, "all_reduce_large_latency")
-    with pytest.raises(InputError, match="expected one of kernel_overlap_s"):
+    with pytest.raises(InputError, match="expected one of kernel_time, kernel_overlap_s"):
         parameter(setup, "luck")
     with pytest.raises(InputError, match="expected --profile"):
         parameter(replace(setup, profile=None), "host_overhead_s")

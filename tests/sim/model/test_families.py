@@ -84,6 +84,7 @@ CASES = [
     case("step3", 2 * 61 * 1 * 256 * 2),
     # keys of 192 and values of 128; windowed layers have twice the heads
     case("mimo-v2-flash", 9 * 4 * 320 * 2, 39 * 8 * 320 * 2, 128),
+    case("flan-t5-large", kv(24, 16, 64), state=512 * kv(24, 16, 64)),
     case("whisper-large-v3", kv(32, 20, 64), state=1500 * kv(32, 20, 64)),
     case("opt-13b", kv(40, 40, 128)),
     case("chatglm3-6b", kv(28, 2, 128)),

@@ -43,7 +43,22 @@ def test_slower_numbers_are_slower_in_everything() -> None:
     for kernel in ("attention", "o_proj"):
         a, b = profile.rows[kernel][0][4], slow.rows[kernel][0][4]
         assert b == pytest.approx(a * (1 + by_kernel[kernel]))
-    fast, late = profile.meta["all_reduce"][0], slow.meta["all_reduce"][0]
+    sums, longer = profile.rows["all_reduce"][-1][4], slow.rows["all_reduce"][-1][4]
+    assert longer >= 1.05 * sums  # they were fitted
+
+
+def test_slower_sums_in_words_keep_their_switch() -> None:
+    numbers = {
+        "small_latency": 7e-6,
+        "small_bandwidth": 10.5e9,
+        "switch": 655_360.0,
+        "large_latency": 39.3e-6,
+        "large_bandwidth": 17.3e9,
+    }
+    profile = find_profile("rtx-pro-6000-qwen3-32b-tp2")
+    profile = replace(profile, meta={**profile.meta, "all_reduce": (numbers, "x")})
+    slow = shifted(profile, 1)
+    fast, late = numbers, slow.meta["all_reduce"][0]
     assert late["large_latency"] == pytest.approx(1.05 * fast["large_latency"])
     assert late["large_bandwidth"] == pytest.approx(fast["large_bandwidth"] / 1.05)
     assert late["switch"] == fast["switch"]
