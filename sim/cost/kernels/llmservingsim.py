@@ -116,7 +116,7 @@ def parse_kernel_time(text: str) -> tuple[float, str]:
     try:
         share = float(body)
     except ValueError:
-        share = math.nan
+        share = 0.0
     if not 0 < share <= 10:
         raise InputError(f"--kernel-time {text}: expected a number above 0 and at most 10")
     return share, source or f"--kernel-time {body}"
