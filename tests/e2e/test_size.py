@@ -175,7 +175,8 @@ def test_a_page_with_the_capacity_curve(capsys: Capture, tmp_path: Path) -> None
     assert "://" not in text.split("<script>")[0]  # nothing is fetched
     for cell in ("<td>4</td>", "<td>8</td>", "<td>16</td>"):
         assert cell in text
-    curves = json.loads(text.split('newPlot("curve", ')[1].split(', {"xaxis"')[0])
+    chart = text.split('data-chart="capacity">')[1].split("</script>")[0]
+    curves = json.loads(chart)["data"]
     assert [one["name"] for one in curves] == ["paging, auto", "paging, fp8"]
     assert curves[0]["x"] == [1024, 2048, 4096]
     assert curves[0]["y"] == [1068 // 64, 1068 // 128, 1068 // 256]
