@@ -33,13 +33,22 @@ const parse = (text, dark) => {
   return JSON.parse(shown, (key, value) => (value && value.$ !== undefined ? array(value.$) : value));
 };
 const scheme = window.matchMedia("(prefers-color-scheme: dark)");
+// The library is run when the first chart is: the text needn't wait for it.
+const library = () => {
+  if (!window.Plotly) {
+    const script = document.createElement("script");
+    script.textContent = document.getElementById("plotly").textContent;
+    document.head.append(script);
+  }
+  return window.Plotly;
+};
 const scripts = [...document.querySelectorAll("script[data-chart]")];
 const drawn = new Set();
 const draw = (script, dark, width) => {
   const place = document.getElementById(script.dataset.chart);
   const { data, layout } = parse(script.textContent, dark);
   if (width) Object.assign(layout, { autosize: false, width });
-  Plotly.react(place, data, layout, config(place.id));
+  library().react(place, data, layout, config(place.id));
   drawn.add(script);
   // Every button can be had by mouse; by keyboard the numbers are in the tables.
   for (const button of place.querySelectorAll(".modebar-btn, .modebar a, .modebar button")) {
@@ -52,7 +61,7 @@ const near = new IntersectionObserver((seen) => {
     const script = scripts.find(({ dataset }) => dataset.chart === target.id);
     if (isIntersecting && !drawn.has(script)) draw(script, scheme.matches);
   }
-}, { rootMargin: "200px" });
+}, { rootMargin: "100px" });
 for (const { dataset } of scripts) near.observe(document.getElementById(dataset.chart));
 const idle = window.requestIdleCallback ?? ((work) => setTimeout(work, 100));
 const rest = () => {
