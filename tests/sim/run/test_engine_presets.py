@@ -96,7 +96,9 @@ def test_windowed_layers_have_tables_of_their_own(model: str, blocks: int) -> No
         kv_cache_memory="24GiB", **options,
     )  # fmt: skip
     assert setup.policy == Paging(32, layers="capped") + Prefix()
-    assert setup.policy.manager(setup.pool).pieces()[0] == blocks - 1
+    pieces = setup.policy.manager(setup.pool).pieces()
+    assert pieces is not None
+    assert pieces[0] == blocks - 1
     plain = prepare(trace, model=model, engine="vllm-0.19", policy="paging", **options)
     assert plain.policy == Paging(16) + Prefix()
 
