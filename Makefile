@@ -74,13 +74,13 @@ screenshots: demo $(VENV)/tests
 mutants: $(VENV)/tests
 	$(BIN)/python benchmarks/mutants.py
 
-bench: $(VENV)/tests
+bench: $(VENV)/tests $(VENV)/fast
 	$(BIN)/pytest benchmarks --benchmark-only
 	$(BIN)/python -m benchmarks.report
 	$(BIN)/python -m benchmarks.traces
 
 # Other simulators on the same workload, each in an environment of its own; see docs/performance.md.
-bench-peers: $(VENV)/tests $(VENV)/peers/dynamo/done
+bench-peers: $(VENV)/tests $(VENV)/fast $(VENV)/peers/dynamo/done
 	$(BIN)/python -m benchmarks.peers dynamo=$(VENV)/peers/dynamo/bin/python
 
 $(VENV)/peers/dynamo/done:

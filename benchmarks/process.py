@@ -37,11 +37,18 @@ def kvtwin(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "sim.cli", *arguments]
 
 
-def measure(command: Sequence[str], said: Path | None = None) -> Usage:
-    """Run it in the repository's root, its output into a file; raises where it fails."""
+def measure(
+    command: Sequence[str], said: Path | None = None, compiled: bool | None = None
+) -> Usage:
+    """Run it in the repository's root, its output into a file; raises where it fails.
+
+    `compiled`: in that form; None: in the one that kvtwin chooses.
+    """
     out = str(said or os.devnull)
     watch = [sys.executable, "-S", "-c", WATCH, out, *command]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    if compiled is not None:
+        environment["KVTWIN_COMPILE"] = str(int(compiled))
     told = subprocess.run(watch, cwd=ROOT, env=environment, check=True, capture_output=True)
     return Usage(*json.loads(told.stdout))
 

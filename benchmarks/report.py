@@ -19,7 +19,7 @@ from typing import NamedTuple
 from benchmarks.commands import growth, help_command, seven_policies, table_command
 from benchmarks.process import measure, median
 from benchmarks.simpy_floor import wait_for
-from benchmarks.workload import OTHERS, POLICIES, hour, loop, table
+from benchmarks.workload import COMPILED, OTHERS, POLICIES, hour, loop, machine_code, table
 from sim.run.simulation import Setup
 
 ROUNDS = 5
@@ -44,7 +44,7 @@ def main() -> None:
     print(f"{date.today()}, {_processor()}, {os.cpu_count()} cores, {platform.python_version()}")
     print("\n| ratio | what | measured | target |\n|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
-        for row in chain(_loops(), _processes(Path(folder))):
+        for row in chain(_loops(), _machine_code(), _processes(Path(folder))):
             print("| " + " | ".join(row) + " |", flush=True)
 
 
@@ -89,6 +89,21 @@ def _loops() -> Iterator[Row]:
     single = _measure({"single": hour(fast_forward=False), "fast": hour()})
     ratio = f"{single['single'].us / single['fast'].us:.2f} × fast-forward"
     yield Row(ratio, "hour: paging, single steps", f"{single['single'].us:.1f} µs a request")
+
+
+def _machine_code() -> Iterator[Row]:
+    """Both forms in turns, records as columns included in both."""
+    for title, make in (("hour", hour), ("table", table)):
+        for policy in COMPILED:
+            setup = make(policy)
+            machine_code(setup)  # compiles, where no earlier run did
+            forms: tuple[list[float], list[float]] = ([], [])
+            for _ in range(ROUNDS):
+                forms[0].append(_cpu_s(lambda setup=setup: loop(setup).log()))  # type: ignore[misc]
+                forms[1].append(_cpu_s(lambda setup=setup: machine_code(setup)))  # type: ignore[misc]
+            slow, fast = (1e6 * statistics.median(times) / len(setup.trace) for times in forms)
+            text = f"{fast:.2f} µs a request against {slow:.1f}"
+            yield Row(f"{slow / fast:.1f} × quicker", f"{title}: `{policy}` as machine code", text)
 
 
 def _processes(folder: Path) -> Iterator[Row]:

@@ -6,8 +6,9 @@ from functools import cache
 import numpy as np
 
 from sim.cost.roofline import Roofline
-from sim.engine.record import Recorder
+from sim.engine.record import Log, Recorder
 from sim.run.driver import run_simulated
+from sim.run.form import compiled_log
 from sim.run.simulation import Setup, prepare, start
 from workloads import read_trace
 from workloads.read import read_lengths
@@ -46,6 +47,15 @@ POLICIES = (
 )
 OTHERS = ("paging+int8", "paging+top_k", "chunked", "growing", "virtual")
 """Measured in the loop alone, beside those above."""
+COMPILED = (
+    "paging",
+    "paging+int8",
+    "paging+top_k",
+    "preallocation",
+    "sliding_window:window=1024,sinks=4",
+    "virtual",
+)
+"""Measured as machine code, too."""
 
 
 @cache
@@ -78,3 +88,8 @@ def loop(setup: Setup) -> Recorder:
     effects, _, recorder = start(setup)
     run_simulated(effects, Roofline(setup.model, setup.device, setup.tp), setup.fast_forward)
     return recorder
+
+
+def machine_code(setup: Setup) -> Log:
+    """The same as machine code, and its records as columns. The first call compiles for long."""
+    return compiled_log(setup, Roofline(setup.model, setup.device, setup.tp))

@@ -122,6 +122,7 @@ def run_compiled(
     manager.check_integrity()
     kept.ended(scheduler)
     kept.take_requests(state)
+    del state  # as large as the log that follows
     return kept.log()
 
 
@@ -234,4 +235,5 @@ class Kept(Recorder):
 
 
 def _joined(parts: list[dict[str, Column]]) -> dict[str, Column]:
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    """Whole columns; the parts go as they are joined, so that none is there twice for long."""
+    return {name: np.concatenate([part.pop(name) for part in parts]) for name in [*parts[0]]}

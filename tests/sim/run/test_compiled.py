@@ -108,7 +108,8 @@ def test_random_histories_give_the_same_bytes(compiled: bool) -> None:
         pytest.skip("compiling takes minutes: make compiled")
     kinds: set[type] = set()
     done = preemptions = number = 0
-    while done < HISTORIES:
+    histories = HISTORIES if compiled else 60  # the same text under Python takes its time
+    while done < histories:
         drawn = history(3, number)
         number += 1
         work = job(drawn)
@@ -120,7 +121,7 @@ def test_random_histories_give_the_same_bytes(compiled: bool) -> None:
         preemptions += int(expected.requests["preemptions"].sum())
         done += 1
     assert kinds == set(MANAGERS)
-    assert preemptions >= HISTORIES // 10  # memory was short
+    assert preemptions >= histories // 10  # memory was short
 
 
 def test_a_subclass_is_never_taken_for_its_base() -> None:
