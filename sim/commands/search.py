@@ -6,6 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from sim.commands.kept import keeping_runs
 from sim.commands.plugins import load_plugins
 from sim.sweep.given import Given
 
@@ -75,7 +76,7 @@ def search(
     question = question_of(over, resolution, minimise, draws, max_gpus)
     grid = grid_of(given, set)
     requests = read_trace(trace, columns=grid.base.columns)
-    with journal_in(output) as journal:
+    with journal_in(output) as journal, keeping_runs(output):
         said = (lambda text: None) if quiet or json else print
         searched = Search(grid, requests, question, journal, said).answer()
         table = columns_of(searched.rows)

@@ -1,12 +1,12 @@
 """`kvtwin sweep`: every combination of options in one table, which a second try completes."""
 
-import sys
 from json import dumps
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
+from sim.commands.kept import keeping_runs
 from sim.commands.plugins import load_plugins
 from sim.commands.progress import Progress
 from sim.sweep.given import Given
@@ -71,20 +71,12 @@ def sweep(
     where = runner(on, jobs)
     with journal_in(output) as journal:
         before = sum(run.key in journal.rows for run in plan)
-        try:
-            with Progress(len(plan), before) as progress:
-                progress.start()
-                table = run_sweep(
-                    plan, work, requests, journal, where,
-                    lambda run: progress.done(", ".join(map(str, run.point.values()))),
-                )  # fmt: skip
-        except KeyboardInterrupt:
-            kept = sum(run.key in journal.rows for run in plan)
-            print(
-                f"{kept:,} of {len(plan):,} runs are kept in {output}; the same command goes on",
-                file=sys.stderr,
-            )
-            raise
+        with keeping_runs(output), Progress(len(plan), before) as progress:
+            progress.start()
+            table = run_sweep(
+                plan, work, requests, journal, where,
+                lambda run: progress.done(", ".join(map(str, run.point.values()))),
+            )  # fmt: skip
         write_table(table, output)
         write_frontier(table, list(plan[0].settings), limits_ms(grid.base.slo), output / PAGE)
     failed = sum(error is not None for error in table["error"])

@@ -9,6 +9,7 @@ import os
 import pickle
 import tempfile
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -47,13 +48,19 @@ def run_here(
         (Path(folder) / "work").write_bytes(cloudpickle.dumps(work))
         calls = (delayed(_run_one)(folder, os.getpid(), *task) for task in tasks)
         pool = Parallel(n_jobs=min(jobs, len(tasks)), batch_size=1, return_as="generator_unordered")
+        rows = pool(calls)
         try:
-            yield from pool(calls)
+            for row in rows:  # noqa: UP028  # so that closing it is ours, see below
+                yield row
         except TerminatedWorkerError:
             raise InputError(
                 "a worker process ended before its time, as when memory runs out; finished runs "
                 "are kept, expected the same command again, with fewer --jobs"
             ) from None
+        finally:
+            with warnings.catch_warnings():  # that runs are given up is meant
+                warnings.simplefilter("ignore")
+                rows.close()
 
 
 def _run_one(folder: str, parent: int, number: int, point: dict[str, Value]) -> tuple[int, Row]:

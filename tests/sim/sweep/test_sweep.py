@@ -107,10 +107,38 @@ def test_workers_end_with_a_killed_sweep(tmp_path: Path) -> None:
     assert len(_session(process.pid)) >= 3
     process.kill()
     process.wait()
+    assert _ended(process.pid)
+
+
+def test_an_interrupted_sweep_keeps_its_runs(tmp_path: Path) -> None:
+    """Ctrl-C with two workers: one line, no process left, the rows stay."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "sim.cli", "sweep", "azure-2023-conv", "--model", "llama-2-7b",
+         "--gpu", "a100-40gb", "--first", "40", "--set", "seed=0:300:1", "--jobs", "2",
+         "-o", str(tmp_path / "out")],
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    journal = tmp_path / "out" / NAME
+    until = time.monotonic() + 60
+    while (not journal.exists() or not journal.stat().st_size) and time.monotonic() < until:
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 128 + signal.SIGINT
+    assert [line for line in said.splitlines() if "simulated" not in line] == [
+        f"kvtwin: interrupted; finished runs are kept in {tmp_path / 'out'}, and the same command "
+        "goes on"
+    ]
+    assert journal.read_text().count("\n") >= 1
+    assert _ended(process.pid)
+
+
+def _ended(leader: int) -> bool:
+    """Whether every process of the session ends within seconds."""
     until = time.monotonic() + 30
-    while _session(process.pid) and time.monotonic() < until:
+    while _session(leader) and time.monotonic() < until:
         time.sleep(0.1)
-    assert _session(process.pid) == []
+    return not _session(leader)
 
 
 def _session(leader: int) -> list[int]:
