@@ -32,9 +32,10 @@ def compiles(setup: "Setup", cost: "StepCost") -> bool:
         if asked:
             raise InputError(f"{VARIABLE}=1: needs numba; expected pip install 'kvtwin[fast]'")
         return False
-    from sim.run.compiled.execute import hindrance  # late: short runs never ask
+    from sim.run.compiled.build import has_place  # late: short runs never ask
+    from sim.run.compiled.execute import hindrance
 
-    if hindrance(_job(setup, cost)) is not None:
+    if hindrance(_job(setup, cost)) is not None or not has_place():
         return False
     return bool(asked) or len(setup.trace) >= COLD or _is_warm(setup)
 

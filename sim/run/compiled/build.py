@@ -137,7 +137,20 @@ def _compiled(text: str) -> ModuleType:
     return module
 
 
+def has_place() -> bool:
+    """Whether the text of a program, and numba's code beside it, can be written."""
+    try:
+        folder = _folder()
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, RuntimeError):  # or there is no home at all
+        return False
+    return os.access(folder, os.W_OK)
+
+
+def _folder() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kvtwin"
+
+
 def _place(text: str) -> Path:
-    caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-    return Path(caches) / "kvtwin" / f"kvtwin_{digest}.py"
+    return _folder() / f"kvtwin_{digest}.py"

@@ -1,0 +1,63 @@
+"""Which runs are compiled, told without compiling any."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sim.run import form
+from sim.run.simulation import Setup, prepare
+from workloads.errors import InputError
+
+
+@pytest.fixture
+def setup(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Setup:
+    """A run of paging, with numba at hand and nothing compiled yet."""
+    monkeypatch.delenv(form.VARIABLE, raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(form, "find_spec", lambda name: object())
+    return prepare("azure-2023-conv", first=50, model="llama-2-7b", gpu="a100-80gb")
+
+
+def test_short_runs_are_interpreted_and_long_ones_compiled(
+    setup: Setup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not form.compiles(setup, setup.cost())
+    monkeypatch.setattr(form, "WARM", 50)
+    assert not form.compiles(setup, setup.cost())  # it would have to be compiled first
+    monkeypatch.setattr(form, "COLD", 50)
+    assert form.compiles(setup, setup.cost())
+    assert form.note(setup) is not None
+
+
+def test_the_variable_decides(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(form.VARIABLE, "1")
+    assert form.compiles(setup, setup.cost())
+    monkeypatch.setattr(form, "COLD", 0)
+    monkeypatch.setenv(form.VARIABLE, "0")
+    assert not form.compiles(setup, setup.cost())
+    monkeypatch.setenv(form.VARIABLE, "yes")
+    with pytest.raises(InputError, match="KVTWIN_COMPILE=yes: expected 0 or 1"):
+        form.compiles(setup, setup.cost())
+
+
+def test_what_has_no_rule_is_interpreted(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(form.VARIABLE, "1")
+    rules = replace(setup.limits.rules, async_scheduling=True)
+    ahead = replace(setup, limits=replace(setup.limits, rules=rules))
+    assert not form.compiles(ahead, ahead.cost())
+
+
+def test_without_numba_or_a_place_for_its_code_runs_are_interpreted(
+    setup: Setup, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv(form.VARIABLE, "1")
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert not form.compiles(setup, setup.cost())
+    monkeypatch.setattr(form, "find_spec", lambda name: None)
+    with pytest.raises(InputError, match="needs numba"):
+        form.compiles(setup, setup.cost())
+    monkeypatch.delenv(form.VARIABLE)
+    monkeypatch.setattr(form, "WARM", 0)
+    assert not form.compiles(setup, setup.cost())
