@@ -60,7 +60,7 @@ def sweep(
     from sim.sweep.given import grid_of
     from sim.sweep.journal import journal_in
     from sim.sweep.runners import runner
-    from sim.sweep.sweep import plan_of, run_sweep
+    from sim.sweep.sweep import Run, plan_of, run_sweep
     from sim.sweep.table import CSV, PARQUET, write_table
     from workloads import read_trace
 
@@ -72,11 +72,15 @@ def sweep(
     with journal_in(output) as journal:
         before = sum(run.key in journal.rows for run in plan)
         with keeping_runs(output), Progress(len(plan), before) as progress:
-            progress.start()
-            table = run_sweep(
-                plan, work, requests, journal, where,
-                lambda run: progress.done(", ".join(map(str, run.point.values()))),
-            )  # fmt: skip
+            begun: list[Run] = []
+
+            def done(run: Run) -> None:
+                if not begun:
+                    progress.start()  # it has a thread on a terminal; workers were forked before
+                begun.append(run)
+                progress.done(", ".join(map(str, run.point.values())))
+
+            table = run_sweep(plan, work, requests, journal, where, done)
         write_table(table, output)
         write_frontier(table, list(plan[0].settings), limits_ms(grid.base.slo), output / PAGE)
     failed = sum(error is not None for error in table["error"])

@@ -1,21 +1,17 @@
-"""Runs on this machine's cores: in this process, or in joblib's workers that share the trace.
+"""Runs on this machine's cores: in this process, or in workers that share its start and the trace.
 
-A worker takes one combination at a time, so that long ones don't wait behind each other, and keeps
-what it has loaded. It ends with the process that started it, however that ends.
+Where they can be forked they have everything in place; else the trace reaches them as mapped Arrow
+columns. A worker takes one combination at a time, so that long ones don't wait behind each other,
+and ends with the process that started it, however that ends (`sim.run.workers`).
 """
 
-import gc
-import os
-import pickle
 import tempfile
-import time
-import warnings
 from collections.abc import Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from threading import Thread
 
 from sim.policy import plugins
+from sim.run.workers import in_workers
 from sim.sweep.evaluate import Row, Work
 from sim.sweep.grid import Value
 from sim.sweep.shared import map_shared, shared_bytes
@@ -24,13 +20,11 @@ from workloads.schema import Trace
 
 Task = tuple[int, dict[str, Value]]
 
-_LOOKS_EVERY_S = 0.5
-
 
 def run_here(
     work: Work, trace: Trace, tasks: Sequence[Task], jobs: int
 ) -> Iterator[tuple[int, Row]]:
-    """Rows by the tasks' numbers, as they are done. Raises InputError where a worker dies."""
+    """Rows by the tasks' numbers, in their order. Raises InputError where a worker dies."""
     if jobs < 1:
         raise InputError(f"--jobs {jobs}: expected at least 1")
     if jobs == 1 or len(tasks) < 2:
@@ -38,47 +32,24 @@ def run_here(
             yield number, work.run(trace, point)
         return
     import cloudpickle
-    from joblib import Parallel, delayed
-    from joblib.externals.loky.process_executor import TerminatedWorkerError
 
     for module in plugins.modules:
         cloudpickle.register_pickle_by_value(module)
     with tempfile.TemporaryDirectory(prefix="kvtwin-") as folder:
-        (Path(folder) / "trace.arrow").write_bytes(shared_bytes(trace))
-        (Path(folder) / "work").write_bytes(cloudpickle.dumps(work))
-        calls = (delayed(_run_one)(folder, os.getpid(), *task) for task in tasks)
-        pool = Parallel(n_jobs=min(jobs, len(tasks)), batch_size=1, return_as="generator_unordered")
-        rows = pool(calls)
-        try:
-            for row in rows:  # noqa: UP028  # so that closing it is ours, see below
-                yield row
-        except TerminatedWorkerError:
-            raise InputError(
-                "a worker process ended before its time, as when memory runs out; finished runs "
-                "are kept, expected the same command again, with fewer --jobs"
-            ) from None
-        finally:
-            with warnings.catch_warnings():  # that runs are given up is meant
-                warnings.simplefilter("ignore")
-                rows.close()
+        place = Path(folder) / "trace.arrow"
+        place.write_bytes(shared_bytes(trace))
+        (number, point), *rest = tasks
+        first = work.run(trace, point)  # here, so that what it loads is there for all who fork
+        rows = in_workers(partial(_run_one, work, place), rest, min(jobs, len(rest)))
+        yield number, first
+        yield from rows
 
 
-def _run_one(folder: str, parent: int, number: int, point: dict[str, Value]) -> tuple[int, Row]:
-    work, trace = _loaded(folder, parent)
-    return number, work.run(trace, point)
+def _run_one(work: Work, place: Path, number: int, point: dict[str, Value]) -> tuple[int, Row]:
+    return number, work.run(_mapped(place), point)
 
 
 @cache
-def _loaded(folder: str, parent: int) -> tuple[Work, Trace]:
+def _mapped(place: Path) -> Trace:
     """Once a worker."""
-    Thread(target=_end_with, args=(parent,), daemon=True).start()
-    work: Work = pickle.loads((Path(folder) / "work").read_bytes())  # our own, from the parent
-    loaded = work, map_shared(Path(folder) / "trace.arrow")
-    gc.freeze()  # loky collects garbage once a second, and would look at all modules each time
-    return loaded
-
-
-def _end_with(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(_LOOKS_EVERY_S)
-    os._exit(1)
+    return map_shared(place)

@@ -194,11 +194,6 @@ def test_a_worker_that_dies_is_told(tmp_path: Path) -> None:
     tasks = [(number, run.point) for number, run in enumerate(plan)]
     rows = run_here(work, trace, tasks, 2)
     next(rows)
-    children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
-    workers = [
-        int(child) for child in children
-        if "LokyProcess" in Path(f"/proc/{child}/cmdline").read_text()
-    ]  # fmt: skip
-    os.kill(workers[-1], signal.SIGKILL)
+    multiprocessing.active_children()[-1].kill()
     with pytest.raises(InputError, match="a worker process ended before its time"):
         list(rows)
