@@ -149,13 +149,15 @@ def validate(
     first
         Take only so many requests of the trace.
     request_rate
-        Rescale arrivals to so many requests a second.
+        Rescale arrivals to so many requests a second. Of sessions only the stamps they begin at
+        follow it, turns wait for answers (see --replay).
     concurrency
         Keep so many requests in flight instead of asking at the trace's stamps.
     users
         So many users, each with one request or session at a time: ask, wait, think, ask again.
     think_time
-        How long users think before each request: 10s, or exponential:10s for drawn times.
+        How long users think before each request: 10s, or exponential:10s for drawn times. Of a
+        trace with sessions: before each session, whose turns keep their recorded pauses.
     replay
         Of a trace with sessions: turns wait for "answers", or come at the recorded "stamps".
     seed

@@ -136,6 +136,7 @@ def thin(trace: Trace, share: float, seed: int = 0) -> Trace:
     """Each request, or each whole session, is kept with probability `share`."""
     if not 0 < share <= 1:
         raise InputError(f"thin is {share}, expected more than 0 and at most 1")
+    _check_seed(seed)
     draw = np.random.default_rng(seed).random
     if trace.turns is None:
         kept = draw(len(trace)) < share
@@ -156,6 +157,7 @@ def snapshot(trace: Trace, seed: int = 0) -> Trace:
     """
     if trace.turns is None:
         raise InputError(f"{trace.name}: has no sessions, expected some for a snapshot")
+    _check_seed(seed)
     session, stamps = trace.turns.session, trace.arrival_s
     sessions = int(session.max()) + 1
     begun, ended = np.full(sessions, np.inf), np.zeros(sessions)
@@ -167,6 +169,11 @@ def snapshot(trace: Trace, seed: int = 0) -> Trace:
     rows = rows[np.argsort(shifted[rows], kind="stable")]
     note = f"a snapshot of each session (seed {seed}): {len(rows)} of {len(trace)} requests"
     return _picked(replace(trace, arrival_s=shifted), rows, note)
+
+
+def _check_seed(seed: int) -> None:
+    if seed < 0:
+        raise InputError(f"seed is {seed}, expected a whole number >= 0")
 
 
 def repeat(trace: Trace, times: int) -> Trace:

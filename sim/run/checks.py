@@ -13,6 +13,7 @@ from sim.policy.preallocation import Preallocation
 from sim.policy.sliding_window import SlidingWindow
 from sim.policy.spec import parts_of
 from sim.run import form
+from sim.run.session_notes import session_notes
 from sim.run.simulation import Setup
 
 
@@ -114,5 +115,6 @@ def notes(setup: Setup) -> Iterator[str]:
                 policy=setup.label,
                 longest=f"{longest:,}",
             )
+    yield from session_notes(setup)
     if said := form.note(setup):
         yield said

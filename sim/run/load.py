@@ -58,6 +58,13 @@ def parse_think_time(text: str) -> tuple[float, bool]:
     return seconds, bool(colon) and seconds > 0
 
 
+def checked_seed(seed: int) -> int:
+    """The seed. Raises InputError for one that no generator takes."""
+    if isinstance(seed, bool) or seed < 0:
+        raise InputError(f"--seed {seed}: expected a whole number of 0 or more")
+    return seed
+
+
 def replayed(trace: Trace, options: "RunOptions") -> Trace:
     """The trace, as stamped where that is asked for. Raises InputError where it makes no sense."""
     if options.replay == "answers":
@@ -65,7 +72,11 @@ def replayed(trace: Trace, options: "RunOptions") -> Trace:
     if options.replay == "both":
         raise InputError("--replay both: makes two runs, expected answers or stamps for one")
     if trace.turns is None:
-        raise InputError(f"--replay stamps: {trace.name} has no sessions, it is replayed so anyway")
+        raise InputError(
+            f"--replay: {trace.name} has no sessions, it is replayed as stamped anyway"
+        )
+    if options.users is not None:
+        raise InputError("--replay stamps: users ask when they are ready, expected no --users")
     return replace(trace, turns=None)
 
 
@@ -79,8 +90,6 @@ def redrawn(trace: Trace, arrivals: str, request_rate: float | None, seed: int) 
         raise InputError("--arrivals: are drawn at a rate, expected a --request-rate above 0")
     if trace.turns is not None:
         raise InputError("--arrivals: turns follow answers, expected a trace without sessions")
-    if seed < 0:
-        raise InputError(f"--seed {seed}: expected 0 or more")
     drawn = parse_arrivals(arrivals)(len(trace), request_rate, np.random.default_rng(seed))
     note = f"arrivals drawn: {arrivals} at {request_rate:g} requests/s, seed {seed}"
     return replace(trace, arrival_s=drawn, provenance=noted(trace, note))

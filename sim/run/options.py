@@ -49,7 +49,8 @@ class RunOptions:
     """How KV is stored: auto (the model's own type), fp16, bf16, fp8, int8 or int8_fp16."""
 
     request_rate: float | None = None
-    """Rescale arrivals to so many requests a second."""
+    """Rescale arrivals to so many requests a second. Of sessions only the stamps they begin at
+    follow it, turns wait for answers (see --replay)."""
 
     first: int | None = None
     """Take only so many requests of the trace."""
@@ -60,13 +61,15 @@ class RunOptions:
 
     concurrency: int | None = None
     """Keep so many requests in flight instead of asking at the trace's stamps; with a
-    --request-rate, ask at the stamps but never let more be in flight."""
+    --request-rate, ask at the stamps but never let more be in flight. Of a trace with sessions:
+    so many sessions at a time, which pause between turns as recorded."""
 
     users: int | None = None
     """So many users, each with one request or session at a time: ask, wait, think, ask again."""
 
     think_time: str | None = None
-    """How long users think before each request: 10s, or exponential:10s for drawn times."""
+    """How long users think before each request: 10s, or exponential:10s for drawn times. Of a
+    trace with sessions: before each session, whose turns keep their recorded pauses."""
 
     prefix_scope: Literal["recorded", "system"] = "recorded"
     """Of conversations whose block ids are their own: as "recorded", or with tools and "system"

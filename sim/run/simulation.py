@@ -31,7 +31,15 @@ from sim.run.driver import run_simulated
 from sim.run.engine_presets import DEFAULT, Engine, find_engine
 from sim.run.form import compiled_log, compiles
 from sim.run.judged import metrics_of
-from sim.run.load import Replay, closed_loop, redrawn, replay_of, replayed, replicas_of
+from sim.run.load import (
+    Replay,
+    checked_seed,
+    closed_loop,
+    redrawn,
+    replay_of,
+    replayed,
+    replicas_of,
+)
 from sim.run.metrics import Metric
 from sim.run.money import Money, money
 from sim.run.options import RunOptions
@@ -197,6 +205,7 @@ def prepared(trace: Trace | str | Path, options: RunOptions) -> Setup:
     `trace` is a Trace, a path or the name of a shipped trace. Raises InputError where the input
     can't be used.
     """
+    checked_seed(options.seed)
     given = _given(trace, options)
     requests = _requests(given, options)
     costs = find_costs(options)

@@ -1,17 +1,21 @@
 """Who asks, from options: what is refused, and what a run makes of it."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from sim.engine.closed_loop import ClosedLoop
+from sim.run.checks import notes
 from sim.run.load import closed_loop, parse_think_time
 from sim.run.options import RunOptions
-from sim.run.simulation import simulate
+from sim.run.simulation import prepare, simulate
 from workloads import read_trace
 from workloads.errors import InputError
 from workloads.made import make_workload
+from workloads.schema import Trace
+from workloads.transform import first
 
 SMALL = {"model": "llama-3-8b", "gpu": "a100-80gb", "policy": "paging"}
 
@@ -102,3 +106,54 @@ def test_the_same_seed_gives_the_same_run(fast_forward: bool) -> None:
 
     assert arrivals(1) == arrivals(1)
     assert arrivals(1) != arrivals(2)
+
+
+SESSIONS = make_workload("chat", 3, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("trace", "options"),
+    [
+        (SESSIONS, {"snapshot_start": True}),
+        (first(read_trace("azure-2023-conv"), 2), {"users": 2, "think_time": "exponential:1s"}),
+    ],
+    ids=["snapshot", "think times"],
+)
+def test_a_seed_below_zero_is_refused(trace: Trace, options: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="--seed -1: expected a whole number of 0 or more"):
+        prepare(trace, **SMALL, **options, seed=-1)
+
+
+def test_stamps_have_no_users() -> None:
+    with pytest.raises(InputError, match="--replay stamps: users ask when they are ready"):
+        prepare(SESSIONS, **SMALL, replay="stamps", users=2)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, None),
+        ({"request_rate": 2.0}, "--request-rate 2: sets the stamps that sessions begin at"),
+        ({"request_rate": 2.0, "replay": "stamps"}, None),
+        ({"concurrency": 2}, "2 sessions at a time, with their recorded pauses"),
+        ({"concurrency": 2, "replay": "stamps"}, None),
+        ({"users": 2, "think_time": "5s"}, "--think-time: users think before each session"),
+    ],
+    ids=str,
+)
+def test_what_turns_dont_follow_is_said(options: dict[str, Any], said: str | None) -> None:
+    found = list(notes(prepare(SESSIONS, **SMALL, **options)))
+    assert len(found) == (said is not None)
+    assert said is None or found[0].startswith(said)
+
+
+def test_stamps_at_a_rate_keep_it() -> None:
+    """As the note says: at the stamps requests come at the rate; after answers they don't, as
+    someone who thinks for 15 s asks no 20 times a second."""
+
+    def rate(**options: Any) -> float:
+        came = simulate(SESSIONS, **SMALL, request_rate=20.0, **options).log.requests["arrival_s"]
+        return float(len(came) / (came.max() - came.min()))
+
+    assert rate(replay="stamps") == pytest.approx(20.0)
+    assert rate() < 10.0
