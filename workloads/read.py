@@ -105,7 +105,7 @@ def read_trace(
 def read_lengths(path_or_name: str | PathLike[str], *, format: str | None = None) -> Lengths:
     """Read only the lengths, of a trace or of a file that has no arrivals. Drops as read_trace."""
     place = _place(path_or_name)
-    return _lengths(_read(place, open_source(place.path, place.label), format, None))
+    return _lengths(_read(place, _source(place), format, None))
 
 
 def read_any(
@@ -162,6 +162,10 @@ def _place(path_or_name: str | PathLike[str]) -> _Place:
     return _Place(path, label, name)
 
 
+def _source(place: _Place, columns: str | None = None) -> Source:
+    return open_source(place.path, place.label, detect.fields_of_rows(columns))
+
+
 def _opened(
     place: _Place, format: str | None, columns: str | None, scope: Scope
 ) -> "tuple[Source | None, Callable[[], Found] | None]":
@@ -172,7 +176,7 @@ def _opened(
     if by_itself and documents.holds_documents(place.path):
         find = partial(documents.documents_in, place.path, place.label)
     else:
-        source = open_source(place.path, place.label)
+        source = _source(place, columns)
         if not (by_itself and records.CONVERSATION.issubset(source.columns)):
             if scope != "recorded":
                 raise InputError(f"--prefix-scope {scope}: {place.label} holds no conversations")
@@ -255,7 +259,7 @@ def _read(
     no_prompt = columns.prompt == 0
     no_output = (columns.output == 0) & ~no_prompt
     reasons = {
-        "failed request: zero prompt tokens": int(no_prompt.sum()),
+        "failed request: no prompt tokens": int(no_prompt.sum()),
         "zero output tokens": int(no_output.sum()),
     }
     dropped = {reason: count for reason, count in reasons.items() if count}

@@ -27,7 +27,7 @@ BAD: dict[str, tuple[str | bytes, str]] = {
     "binary": (b"\x00\x01\x02", "neither text nor Parquet"),
     "not UTF-8": (b"arrival_s,prompt\xff_tokens\n", "is not UTF-8 text"),
     "not UTF-8 in a row": (OWN.encode() + b"0,1,1\n\xff,1,1\n", "is not UTF-8 text"),
-    "JSON array of nothing": ("[{}]", "no known trace format has these columns"),
+    "JSON array of nothing": ("[{}]", "has no rows with any field"),
     "pretty JSON": (
         '{\n"arrival_s": 1}',
         "expected JSON Lines, or a JSON document that holds a list",

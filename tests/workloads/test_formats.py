@@ -114,7 +114,7 @@ def test_burstgpt_failures_are_counted(put: Put) -> None:
     assert trace.arrival_s.tolist() == [0.0, 115.0]
     assert trace.provenance.rows_read == 4
     assert trace.provenance.dropped == {
-        "failed request: zero prompt tokens": 1,
+        "failed request: no prompt tokens": 1,
         "zero output tokens": 1,
     }
 

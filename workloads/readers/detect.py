@@ -29,6 +29,10 @@ def choose(source: Source, name: str | None = None, columns: str | None = None) 
     """The format that `columns` describes, or the one called `name`, or of those that fit the one
     with most required columns."""
     found = set(source.columns)
+    if not found:
+        raise InputError(
+            f"{source.label}: has no rows with any field, expected at least one request"
+        )
     if columns is not None:
         described = parse_columns(columns)
         if missing := [one for one in described.required if one not in found]:
@@ -57,6 +61,12 @@ def choose(source: Source, name: str | None = None, columns: str | None = None) 
             return fmt
     known = ", ".join(fmt.name for fmt in FORMATS)
     raise InputError(f"{source.label}: unknown format {name!r}, expected one of: {known}")
+
+
+def fields_of_rows(columns: str | None) -> list[frozenset[str]]:
+    """What a row has of the format that `columns` describes, or of any known one."""
+    formats = FORMATS if columns is None else (parse_columns(columns),)
+    return [frozenset(fmt.required) for fmt in formats]
 
 
 def select(source: Source, fmt: TraceFormat, block_tokens: int | None = None) -> Selection:

@@ -48,6 +48,8 @@ def locate(source: Source, selection: Selection, reason: str) -> InputError:
             if isinstance(row, str):
                 return InputError(f"{source.label}: {where}: {row}")
             rows += 1
+            if selection.failed_rows and all(_is_silent(row.get(n)) for n in selection.columns):
+                continue
             for check in checks:
                 try:
                     check(where, row)
@@ -243,7 +245,9 @@ def _whole(column: str, value: Any, least: int | None) -> int:
         number = int(value)
     elif isinstance(value, int) and not isinstance(value, bool):
         number = value
-    if number is None or not -_INT64_END <= number < _INT64_END:
+    if number is not None and number >= _INT64_END:
+        raise ValueError(f"{column} is {_shown(value)}, expected a whole number below 2^63")
+    if number is None or number < -_INT64_END:
         raise ValueError(f"{column} is {_shown(value)}, expected {expected}")
     if least is not None and number < least:
         raise ValueError(f"{column} is {number}, expected {expected}")

@@ -4,7 +4,7 @@ A nested field is named by its path, `usage.prompt_tokens`. Documents are unpack
 hold: a list, OTLP spans, a benchmark's requests, or a benchmark's columns.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from workloads.errors import InputError
@@ -37,15 +37,23 @@ def parsed(text: str, label: str) -> Any:
         raise InputError(f"{label}: {error}") from None
 
 
-def is_document(row: Any) -> bool:
+def is_document(row: Any, alone: bool, of_rows: Collection[frozenset[str]] = ()) -> bool:
     """Whether one object holds all the requests: in a list of objects, or in a benchmark's columns.
 
-    A session holds its own, one of many a line.
+    A session holds its own, one of many a line. A row has lists of objects too (choices, messages,
+    output): it is one where it has all fields of a set of `of_rows`, or isn't alone in its file.
     """
     if not isinstance(row, dict) or is_session(row):
         return False
+    if isinstance(row.get(SPANS), list) or isinstance(row.get("benchmarks"), list):
+        return True
+    if set(BENCH_COLUMNS) <= set(row):
+        return True
+    fields = set(flat(row))
+    if not alone or any(fields >= needed for needed in of_rows):
+        return False
     lists = [value for value in row.values() if isinstance(value, list)]
-    return set(BENCH_COLUMNS) <= set(row) or any(one and isinstance(one[0], dict) for one in lists)
+    return any(one and isinstance(one[0], dict) for one in lists)
 
 
 def is_session(fields: Iterable[str]) -> bool:

@@ -4,7 +4,7 @@ import csv
 import io
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
@@ -19,6 +19,7 @@ Kind = Literal["csv", "jsonl", "records", "documents", "parquet"]
 _CODECS = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 _HEAD_BYTES = 4096
 _FIRST_ROWS = 50
+_FIRST_ROWS_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +57,11 @@ class Source:
         return _parquet(self.path, self.codec)
 
 
-def open_source(path: Path, label: str) -> Source:
-    """Look at a file's head. Raises InputError where it can't be a table of any known kind."""
+def open_source(path: Path, label: str, of_rows: Collection[frozenset[str]] = ()) -> Source:
+    """Look at a file's head. Raises InputError where it can't be a table of any known kind.
+
+    `of_rows` are sets of fields; a JSON object that has all of one is a row.
+    """
     with explained(label):
         codec = _codec(path)
         with _stream(path, codec) as stream:
@@ -66,7 +70,9 @@ def open_source(path: Path, label: str) -> Source:
         if kind == "parquet":
             return Source(path, label, kind, codec, tuple(_parquet(path, codec).schema_arrow.names))
         with _text(path, codec) as text:
-            first = next((line for line in text if line.strip()), "")
+            lines = (line for line in text if line.strip())
+            first = next(lines, "")
+            alone = next(lines, None) is None
         if not first:
             raise InputError(f"{label}: is empty, expected a trace")
         if kind == "csv":
@@ -74,7 +80,7 @@ def open_source(path: Path, label: str) -> Source:
             names = next(csv.reader([first], delimiter=delimiter), [])
             return Source(path, label, kind, codec, tuple(n.strip() for n in names), delimiter)
         row = _object(first, label) if kind == "jsonl" else None
-        if row is not None and not records.is_document(row):
+        if row is not None and not records.is_document(row, alone, of_rows):
             return Source(path, label, kind, codec, _names(_first_rows(path, codec, row)))
         with _text(path, codec) as text:
             if row is None:
@@ -175,7 +181,7 @@ def _object(line: str, label: str) -> dict[str, Any] | None:
 def _first_rows(path: Path, codec: str | None, first: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """The first objects, as far as they are short: not all need have all fields."""
     yield records.flat(first)
-    left = _HEAD_BYTES
+    left = _FIRST_ROWS_BYTES
     with _text(path, codec) as text:
         for line in islice((line for line in text if line.strip()), 1, _FIRST_ROWS):
             left -= len(line)

@@ -80,7 +80,10 @@ def checked(table: Any, selection: Selection) -> Columns:
 
 
 def _failed_as_zero(table: Any, selection: Selection) -> Any:
-    """Where failed requests are published, one that says neither count is one of them."""
+    """Where failed requests are published, one that says neither count is one of them.
+
+    It need not say when it came, either; then it is given another's time, and dropped in the end.
+    """
     counts = (selection.prompt, selection.output)
     if not (selection.failed_rows and all(table[name].null_count for name in counts)):
         return table
@@ -90,7 +93,23 @@ def _failed_as_zero(table: Any, selection: Selection) -> Any:
     for name in counts:
         filled = pc.if_else(silent, 0, table[name])
         table = table.set_column(table.column_names.index(name), name, filled)
-    return table
+    if selection.arrival is None:
+        return table
+    name, unit = selection.arrival.column, selection.arrival.unit
+    return table.set_column(table.column_names.index(name), name, _timed(table[name], unit, silent))
+
+
+def _timed(arrival: Any, unit: Unit, silent: Any) -> Any:
+    """The arrivals, where none is said and the request is silent the first that is."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    none = pc.is_null(arrival)
+    if pa.types.is_string(arrival.type) or pa.types.is_large_string(arrival.type):
+        none = pc.or_(none, pc.equal(pc.utf8_trim_whitespace(pc.fill_null(arrival, "")), ""))
+    said = arrival.filter(pc.invert(none))
+    any_other = said[0] if len(said) else "2000-01-01 00:00:00" if unit == "stamp" else 0
+    return pc.if_else(pc.and_(silent, none), any_other, arrival)
 
 
 def good_rows(source: Source, selection: Selection) -> int:
@@ -212,9 +231,9 @@ def _from_text(table: Any, selection: Selection) -> Any:
 
     for name, kind in types_of(selection).items():
         column = pc.utf8_trim_whitespace(table[name])
+        if selection.failed_rows and (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+            column = pc.if_else(pc.equal(column, ""), None, column)
         if pa.types.is_integer(kind):
-            if selection.failed_rows:
-                column = pc.if_else(pc.equal(column, ""), None, column)
             column = pc.replace_substring_regex(column, r"^(-?[0-9]+)\.0*$", r"\1")
             require(_all_match(column, r"^-?[0-9]+$"))
         elif pa.types.is_floating(kind):
