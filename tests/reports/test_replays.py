@@ -35,7 +35,7 @@ TRACE = Trace(
 SETTING = {"model": "llama-3-8b", "gpu": "a100-80gb", "cost": "fixed:seconds=1", "max_num_seqs": 1}
 
 
-def run(policy: str = "paging", **more: str) -> Run:
+def run(policy: str = "paging", **more: str | float) -> Run:
     return simulate(TRACE, policy=policy, **SETTING, **more)  # type: ignore[arg-type]
 
 
@@ -65,7 +65,7 @@ def test_by_hand(folders: Path) -> None:
     said = verdict(loaded)
     assert said.headline == (
         "paging: a request takes 4 s on average as stamped, 3 s where its client waits for "
-        "answers: waiting hides 1 s, 25 % of it."
+        "answers, over the same 3 requests: waiting hides 1 s, 25 % of it."
     )
     assert said.best is None
     assert not comparable(loaded)
@@ -93,3 +93,32 @@ def test_which_runs_the_option_asks_for() -> None:
         each_replay(RunOptions(model="llama-3-8b", replay="both", concurrency=2))
     with pytest.raises(InputError, match="makes two runs"):
         run(replay="both")
+
+
+def test_a_warm_up_leaves_the_same_requests(tmp_path: Path) -> None:
+    """A warm-up of 3 s leaves out the requests at 0 and 2 s as stamped, after answers that at 0 s
+    alone (they come at 0, 4 and 8 s). The third counts in both: 5 s as stamped and 3 s."""
+    for one in (run(replay="stamps", warm_up="3s"), run(warm_up="3s")):
+        (folder := tmp_path / folder_name(one.setup.name)).mkdir()
+        write_run(one, folder, "test")
+    loaded = load_runs([tmp_path])
+    assert [one.value("e2el_ms_mean") for one in loaded if one.info.replay == "answers"] == [3000]
+    assert verdict(loaded).headline == (
+        "paging: a request takes 5 s on average as stamped, 3 s where its client waits for "
+        "answers, over the same 1 request: waiting hides 2 s, 40 % of it."
+    )
+    rows = {row[0]: row[2:] for row in hidden_table(replays(loaded)).rows}
+    assert rows["E2E mean"] == ("5,000", "3,000", "2,000", "40.0")
+
+
+def test_none_in_common(tmp_path: Path) -> None:
+    """As stamped the warm-up of 4.5 s would leave none, so one of 3.5 s; stopped at 6.5 s, the
+    third request, at 4 s, is answered in neither."""
+    for one in (
+        run(replay="stamps", warm_up="3.5s", horizon=6.5),
+        run(warm_up="3.5s", horizon=6.5),
+    ):
+        (folder := tmp_path / folder_name(one.setup.name)).mkdir()
+        write_run(one, folder, "test")
+    said = verdict(load_runs([tmp_path])).headline
+    assert said == "paging: no request was answered in both replays."
