@@ -154,9 +154,9 @@ def size(
     first, largest = sizings[0], max(context)
     chosen = parse_policy(first.policy)
     with told_by(chosen, first.policy):
-        binds = binding(requests_now(chosen, ledger, largest), seqs, largest)
+        binds = binding(requests_now(chosen, ledger, largest, longest), seqs, largest)
         larger = next_larger(lambda more: make(tp=more), tp)
-        buys = list(would_buy(chosen, ledger, largest, larger))
+        buys = list(would_buy(chosen, ledger, largest, longest, larger))
     if output is not None:
         from sim.commands.size_page import write_page  # late: it loads plotly
 
@@ -206,9 +206,9 @@ def _curves(
     found = []
     for sizing in sizings:
         policy = parse_policy(sizing.policy)
-        found.append(curve(policy, f"{sizing.policy}, {ledger.kv.name}", ledger, contexts))
+        found.append(curve(policy, f"{sizing.policy}, {ledger.kv.name}", ledger, contexts, longest))
         if halved is not None:
-            found.append(curve(policy, f"{sizing.policy}, fp8", halved, contexts))
+            found.append(curve(policy, f"{sizing.policy}, fp8", halved, contexts, longest))
     return found
 
 

@@ -14,7 +14,10 @@ SHORTEST = 1024  # tokens; the curve's first point, doubled up to the longest
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """How many requests of each length fit at once, each length as the longest served."""
+    """How many requests of each length fit at once in an engine of one longest context.
+
+    Longer lengths than that are counted in an engine that serves just them.
+    """
 
     label: str
     points: tuple[tuple[int, int], ...]  # tokens, requests
@@ -26,9 +29,9 @@ def lengths(longest: int, asked: tuple[int, ...]) -> list[int]:
     return sorted({*doubling, longest, *asked})
 
 
-def curve(policy: Policy, label: str, ledger: Ledger, contexts: list[int]) -> Curve:
-    """The curve of one policy under one ledger."""
-    points = [(tokens, requests_now(policy, ledger, tokens)) for tokens in contexts]
+def curve(policy: Policy, label: str, ledger: Ledger, contexts: list[int], longest: int) -> Curve:
+    """The curve of one policy under one ledger and longest context."""
+    points = [(tokens, requests_now(policy, ledger, tokens, longest)) for tokens in contexts]
     return Curve(label, tuple(points))
 
 
@@ -36,7 +39,9 @@ def run_curves(policy: Policy, label: str, ledger: Ledger, longest: int) -> list
     """What a run could hold at once: its own KV, and the same in 8-bit floats where it is wider."""
     contexts = lengths(longest, ())
     ledgers = [ledger, in_8_bits(ledger)]
-    found = [curve(policy, f"{label}, {one.kv.name}", one, contexts) for one in ledgers if one]
+    found = [
+        curve(policy, f"{label}, {one.kv.name}", one, contexts, longest) for one in ledgers if one
+    ]
     return [one for one in found if any(requests for _, requests in one.points)]
 
 
@@ -45,27 +50,36 @@ def in_8_bits(ledger: Ledger) -> Ledger | None:
     return replace(ledger, kv=KV_DTYPES["fp8"]) if ledger.kv.bits > 8 else None
 
 
-def requests_now(policy: Policy, ledger: Ledger, tokens: int) -> int:
-    """Requests of that length at once; 0 where the memory can't hold the policy's least."""
+def requests_now(policy: Policy, ledger: Ledger, tokens: int, longest: int) -> int:
+    """Requests of that length at once; 0 where the memory can't hold the policy's least.
+
+    The engine's longest context decides too: a whole buffer is as long as that.
+    """
     try:
-        manager = policy.manager(ledger.pool(tokens))
+        manager = policy.manager(ledger.pool(max(longest, tokens)))
     except InputError:
         return 0
     return fill(manager, tokens).requests
 
 
 def would_buy(
-    policy: Policy, ledger: Ledger, tokens: int, more_gpus: Ledger | None
+    policy: Policy, ledger: Ledger, tokens: int, longest: int, more_gpus: Ledger | None
 ) -> Iterator[tuple[str, int]]:
-    """Changes, and how many requests of that length (or half of it) would then fit at once."""
+    """Changes, and how many requests of that length (or half of it) would then fit at once.
+
+    Halving the longest length asked for halves the longest context, where that is no longer.
+    """
     if more_gpus is not None:
-        yield f"{more_gpus.tp} GPUs instead of {ledger.tp}", requests_now(policy, more_gpus, tokens)
+        found = requests_now(policy, more_gpus, tokens, longest)
+        yield f"{more_gpus.tp} GPUs instead of {ledger.tp}", found
     if (halved := in_8_bits(ledger)) is not None:
-        found = requests_now(policy, halved, tokens)
+        found = requests_now(policy, halved, tokens, longest)
         if found:  # a policy that stores in 8 bits itself refuses
             yield "--kv-cache-dtype fp8", found
     if tokens > 1:
-        yield f"contexts of {tokens // 2:,} tokens", requests_now(policy, ledger, tokens // 2)
+        half = tokens // 2
+        found = requests_now(policy, ledger, half, longest if longest > tokens else half)
+        yield f"contexts of {half:,} tokens", found
 
 
 def binding(requests: int, max_num_seqs: int, tokens: int) -> str:
