@@ -71,6 +71,7 @@ def _service(key: _Key) -> Service:
     span = float(offered[-1] - offered[0])
     if not span:
         return Service(None, served, None, None, n, n, float(arrival[0]), False, float(arrival[0]))
+    counting = _counting(run, offered)
     behind = waiting > max(HANDFUL, BEHIND * n)
     peak = int(waiting.argmax())
     since = up = None
@@ -80,7 +81,7 @@ def _service(key: _Key) -> Service:
             up = float(arrival[n - int(behind[::-1].argmax())])
     before = int(waiting[np.searchsorted(arrival[:-1], offered[0] + 0.75 * span)])
     return Service(
-        len(offered) / span,
+        len(counting) / float(np.ptp(counting)),
         served,
         since,
         up,
@@ -90,6 +91,17 @@ def _service(key: _Key) -> Service:
         int(waiting[-1]) > before,
         float(arrival[-1]),
     )
+
+
+def _counting(run: Run, offered: NDArray[Any]) -> NDArray[Any]:
+    """Of these arrivals those after the warm-up, as what is served is counted then.
+
+    All of them where fewer than two instants are left, which have no rate.
+    """
+    if run.info.warm_up is None:
+        return offered
+    late = offered[offered >= run.info.warm_up.end_s]
+    return late if len(late) and np.ptp(late) > 0 else offered
 
 
 def queue(run: Run) -> tuple[NDArray[Any], NDArray[np.int64]]:

@@ -11,6 +11,9 @@ from workloads.schema import Floats
 # (requests, requests per second, generator) -> arrivals (requests,) in seconds, the first at 0.0
 ArrivalProcess = Callable[[int, float, np.random.Generator], Floats]
 
+FEW_CYCLES = 5
+"""Over fewer a process with slow changes of its rate may be far from its mean."""
+
 KINDS = ("poisson", "gamma", "bursts", "diurnal", "constant", "all-at-once")
 
 
@@ -36,6 +39,27 @@ def parse_arrivals(text: str) -> ArrivalProcess:
         return diurnal(swing, period_s)
     parsed.fields()
     return {"poisson": poisson, "constant": constant, "all-at-once": all_at_once}[parsed.kind]
+
+
+def rate_note(text: str, request_rate: float, arrival_s: Floats) -> str | None:
+    """Why these arrivals (n,) may miss the rate: they span few of their process's cycles."""
+    parsed = spec.parse(text, KINDS)
+    if parsed.kind == "bursts":
+        cycle_s, cycle = (
+            parsed.options["length"] / parsed.options["share"],
+            "a burst and a calm take",
+        )
+    elif parsed.kind == "diurnal":
+        cycle_s, cycle = parsed.options["period"], "a period takes"
+    else:
+        return None
+    span_s = float(arrival_s[-1])
+    if span_s >= FEW_CYCLES * cycle_s or span_s == 0:
+        return None
+    return (
+        f"{text}: arrivals span {span_s:,.4g} s, {cycle} {cycle_s:,.6g} s on average: the rate "
+        f"is {len(arrival_s) / span_s:.4g} requests/s, not {request_rate:g}"
+    )
 
 
 def poisson(requests: int, request_rate: float, rng: np.random.Generator) -> Floats:

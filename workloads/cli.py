@@ -113,6 +113,9 @@ def generate(
     except MemoryError:
         raise InputError(f"--requests {requests}: more than this machine's memory holds") from None
     _told(trace, out, as_json)
+    if not as_json:
+        for note in trace.provenance.notes:
+            print(f"note: {note}")
 
 
 @app.command

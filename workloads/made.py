@@ -6,15 +6,16 @@ about a document begin with it.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from workloads.arrivals import parse_arrivals
+from workloads.arrivals import parse_arrivals, rate_note
 from workloads.errors import InputError
 from workloads.lengths import LengthDistribution, parse_length
 from workloads.read import read_lengths
 from workloads.schema import Floats, Ints, PrefixBlocks, Provenance, Trace, Turns
+from workloads.transform import noted
 
 BLOCK_TOKENS = 16
 DOCUMENTS = 200
@@ -60,6 +61,13 @@ def make_workload(
     for_arrivals, for_content = np.random.default_rng(seed).spawn(2)
     starts = parse_arrivals(arrivals)(requests, request_rate, for_arrivals)
     said = f"made: {name}, {requests} at {request_rate:g}/s ({arrivals}), seed {seed}"
+    trace = _drawn(name, starts, for_content, said)
+    unlike = rate_note(arrivals, request_rate, starts)
+    return trace if unlike is None else replace(trace, provenance=noted(trace, unlike))
+
+
+def _drawn(name: str, starts: Floats, for_content: np.random.Generator, said: str) -> Trace:
+    requests = len(starts)
     if name in SHAPES:
         return _sessions(SHAPES[name], starts, for_content, name, said)
     documents = read_lengths("arxiv-lengths")

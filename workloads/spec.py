@@ -23,10 +23,8 @@ class Spec:
         """The values of exactly these keys, in this order, all > 0."""
         if set(self.options) != set(required):
             given = ", ".join(self.options) or "none"
-            needed = ", ".join(required) or "none"
-            raise InputError(
-                f"{self.text!r}: {self.kind} takes the options {needed}, found {given}"
-            )
+            needed = f"all of {', '.join(required)}" if required else "none"
+            raise InputError(f"{self.text!r}: {self.kind} needs {needed}, found {given}")
         return tuple(self.options[key] for key in required)
 
 

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from workloads.arrivals import all_at_once, parse_arrivals
+from workloads.arrivals import all_at_once, parse_arrivals, rate_note
 from workloads.errors import InputError
 from workloads.lengths import parse_length, resample
 from workloads.read import Lengths
@@ -54,6 +54,7 @@ def generate(
     else:
         prompt_tokens, output_tokens = resample(lengths, requests, for_prompts)
         drawn = f"lengths of {lengths.name}"
+    unlike = None if process is all_at_once else rate_note(arrivals, request_rate, arrival_s)
     seeded = f", seed {seed}" if isinstance(seed, int) else ""
     return Trace(
         name="synthetic",
@@ -61,6 +62,8 @@ def generate(
         prompt_tokens=prompt_tokens,
         output_tokens=output_tokens,
         provenance=Provenance(
-            f"synthetic: {arrivals} at {request_rate:g} requests/s, {drawn}{seeded}", requests
+            f"synthetic: {arrivals} at {request_rate:g} requests/s, {drawn}{seeded}",
+            requests,
+            notes=() if unlike is None else (unlike,),
         ),
     )

@@ -65,6 +65,7 @@ def simulate(
     from sim.run.load import each_replay
     from sim.run.seam import check_cost, check_manager
     from sim.run.simulation import prepared, with_policy
+    from workloads.arrivals import rate_note
     from workloads.folders import replaced_folder
 
     load_plugins(plugin, costs=options.cost is not None)
@@ -89,6 +90,10 @@ def simulate(
     if not json:
         for note in dict.fromkeys(note for each in setups for note in notes(each)):
             print(tr("note: {text}", text=note))
+        if options.arrivals is not None and options.request_rate is not None:
+            each_once = requests.arrival_s[:: options.samples]
+            if unlike := rate_note(options.arrivals, options.request_rate, each_once):
+                print(tr("note: {text}", text=retold(unlike)))
     if check:
         for each in setups:
             print(f"{each.name}: {summary(each, unserved[each.name])}")

@@ -9,7 +9,7 @@ import numpy as np
 from sim.engine.closed_loop import ClosedLoop
 from sim.run.routing import RouterName
 from sim.units import NANOSECONDS, parse_quantity
-from workloads.arrivals import parse_arrivals
+from workloads.arrivals import parse_arrivals, rate_note
 from workloads.errors import InputError
 from workloads.schema import Trace
 from workloads.transform import noted
@@ -92,7 +92,9 @@ def redrawn(trace: Trace, arrivals: str, request_rate: float | None, seed: int) 
         raise InputError("--arrivals: turns follow answers, expected a trace without sessions")
     drawn = parse_arrivals(arrivals)(len(trace), request_rate, np.random.default_rng(seed))
     note = f"arrivals drawn: {arrivals} at {request_rate:g} requests/s, seed {seed}"
-    return replace(trace, arrival_s=drawn, provenance=noted(trace, note))
+    redrawn = replace(trace, arrival_s=drawn, provenance=noted(trace, note))
+    unlike = rate_note(arrivals, request_rate, drawn)
+    return redrawn if unlike is None else replace(redrawn, provenance=noted(redrawn, unlike))
 
 
 def replay_of(trace: Trace, options: "RunOptions") -> Replay | None:

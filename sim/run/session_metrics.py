@@ -35,6 +35,7 @@ def session_metrics(log: Log, trace: Trace, since_s: float = 0.0) -> list[Metric
 
 def _tasks(requests: dict[str, Column], turns: Turns, since_s: float, end_s: float) -> list[Metric]:
     sessions = int(turns.session.max()) + 1
+    counting = len(np.unique(turns.session[~(requests["arrival_s"] < since_s)]))
     asked, answered = requests["arrival_s"], requests["finish_s"]
     whole = np.ones(sessions, dtype=bool)
     np.logical_and.at(whole, turns.session, ~np.isnan(answered) & ~(asked < since_s))
@@ -52,7 +53,7 @@ def _tasks(requests: dict[str, Column], turns: Turns, since_s: float, end_s: flo
     spans = np.maximum(closed, since_s) - np.maximum(begun, since_s)
     open_s = float(spans[np.isfinite(begun)].sum())
     rows = [
-        Metric("sessions", "Sessions", "", "conversations of the trace", sessions),
+        Metric("sessions", "Sessions", "", "conversations with a request that counts", counting),
         Metric(
             "sessions_whole",
             "Sessions answered whole",

@@ -6,6 +6,7 @@ import pytest
 from workloads import InputError, read_lengths
 from workloads.arrivals import parse_arrivals
 from workloads.lengths import parse_length
+from workloads.made import make_workload
 from workloads.synthetic import generate
 
 
@@ -89,9 +90,9 @@ def test_one_request() -> None:
         ("fixed:tokens=1.5", "tokens is 1.5, expected a whole number from 1"),
         ("fixed:1024", "'1024', expected option=value"),
         ("uniform:low=5,high=2", "low is 5, expected at most high, 2"),
-        ("uniform:low=5", "uniform takes the options low, high, found low"),
-        ("lognormal:mean=5", "lognormal takes the options mean, cv, found mean"),
-        ("lognormal:mean=5,cv=1,sigma=1", "lognormal takes the options mean, sigma, found"),
+        ("uniform:low=5", "uniform needs all of low, high, found low"),
+        ("lognormal:mean=5", "lognormal needs all of mean, cv, found mean"),
+        ("lognormal:mean=5,cv=1,sigma=1", "lognormal needs all of mean, sigma, found"),
         ("lognormal:mean=nan,cv=1", "mean is nan, expected a number from 1e-06 to 1e+12"),
         ("lognormal:mean=-5,cv=1", "mean is -5, expected a number from 1e-06 to 1e+12"),
         ("lognormal:mean=5,mean=6", "mean is given twice"),
@@ -134,3 +135,31 @@ def test_other_bad_arguments() -> None:
     for arrivals in ("poisson", "constant", "gamma:cv=2"):
         with pytest.raises(InputError, match="so low that arrivals are not finite"):
             generate(1000, 1e-308, arrivals=arrivals)
+
+
+BURSTS = "bursts:factor=5,share=0.1,length=30"  # a burst and a calm take 30 / 0.1 = 300 s
+
+
+@pytest.mark.parametrize(
+    ("arrivals", "requests", "cycle"),
+    [
+        (BURSTS, 500, "a burst and a calm take 300 s"),  # some 250 s at 2 requests/s
+        (BURSTS, 20_000, None),  # some 10,000 s, 33 cycles
+        ("diurnal:swing=0.8,period=86400", 500, "a period takes 86,400 s"),
+        ("diurnal:swing=0.8,period=100", 2000, None),
+        ("gamma:cv=3", 500, None),
+    ],
+)
+def test_a_rate_that_few_cycles_miss_is_said(
+    arrivals: str, requests: int, cycle: str | None
+) -> None:
+    for trace in (
+        generate(requests, 2.0, arrivals=arrivals),
+        make_workload("summarisation", requests, 2.0, arrivals=arrivals),
+    ):
+        notes = trace.provenance.notes
+        assert len(notes) == (cycle is not None)
+        if cycle is not None:
+            rate = requests / float(trace.arrival_s[-1])
+            assert cycle in notes[0]
+            assert notes[0].endswith(f"the rate is {rate:.4g} requests/s, not 2")

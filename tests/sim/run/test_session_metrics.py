@@ -54,6 +54,13 @@ def test_task_times() -> None:
     assert value("task_s_p90") == pytest.approx(19.8)
 
 
+def test_sessions_that_count() -> None:
+    """Of two, one asks at 10 and 12 s, both at 10 s or later; only one at 20 s."""
+    for since_s, count in ((0.0, 2), (10.0, 2), (20.0, 1)):
+        found = {row.name: row.value for row in session_metrics(LOG, TRACE, since_s)}
+        assert found["sessions"] == count
+
+
 def test_active_and_idle() -> None:
     """Session 0: 0 to 4 and 10 to 18 (its two overlap), 12 s; session 1: 1 to 6 and 20 to 21, 6 s.
     Open for 18 + 20 s. Over 40 s: 18 / 40 active, 20 / 40 idle."""

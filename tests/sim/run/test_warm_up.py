@@ -9,6 +9,7 @@ import pytest
 from reports.latency import time_to_first_token
 from reports.load import load_runs
 from reports.sections import warm_up as said
+from reports.service import service
 from sim.cost.roofline import FixedStep
 from sim.engine.limits import Limits
 from sim.engine.loop import serve
@@ -139,3 +140,7 @@ def test_shown_in_the_run_and_its_report(tmp_path: Path) -> None:
     assert time_to_first_token(loaded).of == 400 - left_out == loaded.value("requests")
     assert f"leave out {left_out} requests that arrived in the first {end_s:,.6g} s" in said(loaded)
     assert all(row["formula"].endswith("; without the warm-up") for row in content["metrics"])
+    # offered over the window that served is counted in: from the first request that counts on
+    span_s = float(arrival_s[-1]) - end_s
+    assert service(loaded).offered == pytest.approx((400 - left_out) / span_s)
+    assert service(loaded).served == loaded.value("request_throughput")
