@@ -6,6 +6,9 @@ from sim.measured.prediction import closed_loop
 from sim.measured.run import Measured
 from sim.run.simulation import Run
 
+TO_PLAN_WITH_PCT = 10
+"""Simulators of serving report errors of up to 9 % (Vidur, Agrawal et al., MLSys'24)."""
+
 
 def notes(options: Options) -> list[str]:
     """Where the replay differs from what was done, in words."""
@@ -27,17 +30,41 @@ def verdict(measured: Measured, run: Run, found: list[Error], options: Options) 
     """All within tolerance, or how far off and what to give or check first."""
     judged = [e for e in found if e.tolerance_pct is not None]
     missed = [e for e in judged if not e.within]
+    limits = " and ".join(f"±{t:,.10g} %" for t in sorted({e.tolerance_pct or 0 for e in judged}))
+    differ = _counts_that_differ(measured, run)
     if not missed:
-        return (
-            f"All {len(judged)} judged metrics are within tolerance: this engine on this device is "
-            "predicted well enough to plan with."
-        )
+        if differ:
+            meaning = f"but {' and '.join(differ)}: what memory does is not predicted."
+        elif max(e.tolerance_pct or 0 for e in judged) > TO_PLAN_WITH_PCT:
+            meaning = f"too wide to plan with: expected at most ±{TO_PLAN_WITH_PCT} %."
+        else:
+            meaning = "so this engine on this device is predicted well enough to plan with."
+        return f"All {len(judged)} judged metrics are within {limits}, {meaning}"
     worst = max(missed, key=lambda e: abs(e.error_pct or float("inf")))
     off = "n/a" if worst.error_pct is None else f"{worst.error_pct:+.1f} %"
     return (
-        f"{len(missed)} of {len(judged)} judged metrics miss their tolerance, {worst.label} most "
-        f"({off}). {_advice(measured, run, options)}"
+        f"{len(missed)} of {len(judged)} judged metrics miss their tolerance of {limits}, "
+        f"{worst.label} most ({off})"
+        + "".join(f"; {count}" for count in differ)
+        + f". {_advice(measured, run, options)}"
     )
+
+
+def _counts_that_differ(measured: Measured, run: Run) -> list[str]:
+    """Of what the run counted, in words; no tolerance covers them."""
+    counts = (
+        ("preemptions", measured.preemptions, run["num_preemptions"]),
+        (
+            "tokens found in the cache",
+            measured.meta.get("prefix_cache_hit_tokens"),
+            run["prefix_hit_tokens"],
+        ),
+    )
+    return [
+        f"{what} differ ({guess or 0:,.0f} predicted, {count:,} measured)"
+        for what, count, guess in counts
+        if count is not None and count != (guess or 0)
+    ]
 
 
 def _advice(measured: Measured, run: Run, options: Options) -> str:

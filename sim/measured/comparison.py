@@ -72,7 +72,7 @@ def side_by_side(measured: Measured, run: Run) -> tuple[Run, Run]:
     if lost := int((run.log.requests["status"] != FINISHED).sum()):
         raise InputError(
             f"{measured.name}: {lost} of its requests don't fit the predicted engine whole; "
-            "expected its own context limit and KV blocks in meta.json"
+            "expected its own context limit and KV blocks (--max-model-len, --num-gpu-blocks)"
         )
     capacity = run.setup.pool.capacity_bytes
     log = run.log._replace(timeline=sampled_at(run.log, measured.series["t"], capacity))

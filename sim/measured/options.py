@@ -94,13 +94,14 @@ def server_options(measured: Measured, *given: tuple[str, Mapping[str, Any]]) ->
     Raises InputError in one line for a server that isn't modelled.
     """
     meta = measured.meta
+    record = "meta.json" if measured.folder else measured.trace.provenance.source
     resolved = meta.get("resolved_config") or {}
     sources: list[tuple[str, Mapping[str, Any]]] = [
-        ("meta.json", resolved.get(part) or {}) for part in PARTS
+        (record, resolved.get(part) or {}) for part in PARTS
     ]
-    sources += [("meta.json", {k: resolved.get(k) for k in OFF})]
-    sources += [("meta.json", meta), ("meta.json", meta.get("kv_cache") or {})]
-    sources += [("meta.json", measured.engine_options), *given]
+    sources += [(record, {k: resolved.get(k) for k in OFF})]
+    sources += [(record, meta), (record, meta.get("kv_cache") or {})]
+    sources += [(record, measured.engine_options), *given]
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
     for who, part in sources:

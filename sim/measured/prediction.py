@@ -50,9 +50,12 @@ def prediction(
     device = find_device(named) if named else None
     if device is None and isinstance(cost, CostTable):
         device = cost.device()
-    for option, value in (("--model", chosen), ("--gpu", device)):
+    for what, value in (
+        ("which model; expected --model", chosen),
+        ("on which GPU; expected --gpu", device),
+    ):
         if value is None:
-            raise InputError(f"{measured.name}: meta.json doesn't say; expected {option}")
+            raise InputError(f"{measured.silence()} {what}")
     assert device is not None
     geometry = find_model(str(chosen))
     degree = tp or told.number("tensor_parallel_size", 1) or 1
@@ -94,7 +97,8 @@ def _engine(
         version = str(told["vllm_version"] or "")
         if not version:
             raise InputError(
-                f"{measured.name}: meta.json names no engine version; expected --engine"
+                f"{measured.silence()} which version served; expected --engine, such as "
+                "vllm-0.19, or --server-log"
             )
         engine = "vllm-" + ".".join(version.split(".")[:2])
     preset = find_engine(engine) if isinstance(engine, str) else engine

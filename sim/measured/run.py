@@ -7,6 +7,7 @@ from typing import Any
 from sim.hardware import device_called
 from workloads.schema import Floats, Ints, Trace
 
+META = "meta.json"
 CONFIG, STEPS = "config.json", "steps.json"
 """Beside a record: the model as Hugging Face writes it, and the engine's own step times as a cost
 table. A folder may hold either."""
@@ -31,6 +32,14 @@ class Measured:
         """The file of that name in the record's folder, if it holds one."""
         file = None if self.folder is None else self.folder / name
         return file if file is not None and file.is_file() else None
+
+    def silence(self) -> str:
+        """Who doesn't tell of the server, as an error begins."""
+        if self.folder is None:
+            return f"{self.trace.provenance.source}: a client's record doesn't say"
+        if self.beside(META) is None:
+            return f"{self.folder}: has no {META} that says"
+        return f"{self.name}: {META} doesn't say"
 
     @property
     def preemptions(self) -> int | None:

@@ -102,7 +102,7 @@ def test_a_start_up_log_tells_what_the_record_does_not(tmp_path: Path) -> None:
     assert options["max_num_seqs"] == 32
     assert options.origins["max_num_seqs"] == "the command line"
     assert options.assumptions(Limits()) == []
-    setup = prediction(read_measured(RTX_PRO_6000), gpu="rtx-pro-6000", options=options)
+    setup = prediction(read_measured(RTX_PRO_6000), options=options)
     assert setup.limits.max_num_seqs == 32
     assert setup.limits.max_num_batched_tokens == 4096
     assert setup.limits.max_model_len == 8192
@@ -131,7 +131,9 @@ def test_what_nobody_tells_is_said() -> None:
 
 
 def test_without_a_gpu_s_name_the_profile_s_is_taken() -> None:
-    setup = prediction(read_measured(RTX_PRO_6000), profile="rtx-pro-6000-qwen3-32b-tp2")
+    measured = read_measured(RTX_PRO_6000)
+    unnamed = {key: value for key, value in measured.meta.items() if key != "hardware"}
+    setup = prediction(replace(measured, meta=unnamed), profile="rtx-pro-6000-qwen3-32b-tp2")
     assert setup.device.name == "rtx-pro-6000"
 
 

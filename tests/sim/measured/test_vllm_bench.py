@@ -85,3 +85,16 @@ def test_what_is_no_json(tmp_path: Path) -> None:
     file.write_text("[")
     with pytest.raises(InputError, match="not JSON"):
         read_measured(str(file))
+
+
+def test_what_a_client_does_not_tell_names_its_file_and_the_option(tmp_path: Path) -> None:
+    """A client's record has no meta.json beside it, so none is named."""
+    file = written(tmp_path)
+    with pytest.raises(InputError, match=r"bench\.json.* on which GPU; expected --gpu") as error:
+        prediction(read_measured(file))
+    assert "meta.json" not in str(error.value)
+    with pytest.raises(InputError, match=r"bench\.json.* expected --engine.* or --server-log"):
+        prediction(read_measured(file), gpu="h100")
+    nameless = read_measured(written(tmp_path, model_id=None))
+    with pytest.raises(InputError, match=r"bench\.json.* which model; expected --model"):
+        prediction(nameless, gpu="h100")
