@@ -119,7 +119,7 @@ def size(
     check_limits(seqs, tokens, max_model_len)
     make = partial(
         kv_budget,
-        find_model(model),
+        find_model(model, preset.casts),
         device,
         gpu_memory_utilization=gpu_memory_utilization,
         kv_free_fraction=kv_free_fraction,

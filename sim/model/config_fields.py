@@ -196,8 +196,12 @@ class Fields:
             "whisper",
             "t5",  # relative positions
             "mt5",
+            "bloom",  # ALiBi
+            "jamba",  # none: its recurrence knows the order
+            "nemotron_h",
         }
-        return not (others or self.flag("alibi", False))
+        none = self.string("position_embedding_type", "") == "nope"
+        return not (others or none or self.flag("alibi", False))
 
 
 def shown(value: object) -> str:

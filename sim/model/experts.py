@@ -95,7 +95,7 @@ def _has_experts(fields: Fields, layer: int, layers: int) -> bool:
     if isinstance(types, list) and len(types) == layers:
         return bool(types[layer] == "sparse")
     frequency = fields.find("moe_layer_freq")[1]
-    if isinstance(frequency, list) and len(frequency) == layers:
+    if isinstance(frequency, list):
         return bool(frequency[layer])
     only = fields.find("mlp_only_layers")[1]
     if isinstance(only, list) and layer in only:
@@ -105,6 +105,8 @@ def _has_experts(fields: Fields, layer: int, layers: int) -> bool:
     ):
         return False
     if layer < fields.integer("moe_layer_start_index", 0):
+        return False
+    if frequency is not None and layer % fields.integer("moe_layer_freq"):
         return False
     if fields.has("expert_layer_period"):
         period = fields.integer("expert_layer_period")

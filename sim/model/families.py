@@ -49,8 +49,9 @@ class Family:
 
 PLAIN = Family()
 TIED = Family(defaults={"tie_word_embeddings": True})
-LATENT = Family(known=latent.FIELDS)
+LATENT = Family(layout=layouts.latent, known=latent.FIELDS)
 SPARSE = Family(
+    layout=layouts.latent,
     known=sparse_latent.FIELDS,
     defaults={"index_head_dim": 128, "index_topk": 2048, "index_n_heads": 64},
 )
@@ -73,12 +74,13 @@ MAMBA_2 = frozenset(mamba2.FIELDS)
 
 def _gemma(pattern: int, **defaults: object) -> Family:
     return Family(
+        known=frozenset({"sliding_window_size"}),  # Gemma 2 writes its window twice
         defaults={
             "head_dim": 256,
             "sliding_window_pattern": pattern,
             "tie_word_embeddings": True,
             **defaults,
-        }
+        },
     )
 
 
@@ -94,9 +96,9 @@ FAMILIES: dict[str, Family] = {
         (
             "llama", "mistral", "mixtral", "ministral", "ministral3", "qwen2", "qwen2_moe", "qwen3",
             "qwen3_moe", "qwen2_vl", "qwen2_5_vl", "qwen2_vl_text", "qwen2_5_vl_text",
-            "qwen3_vl_text", "qwen3_vl_moe_text", "qwen3_omni_moe_text", "phi3", "phimoe", "cohere",
+            "qwen3_vl_text", "qwen3_vl_moe_text", "qwen3_omni_moe_text", "phimoe", "cohere",
             "olmo", "olmo2", "olmoe", "granite", "granitemoe", "granitemoeshared", "glm", "glm4",
-            "glm4_moe", "glm4v_text", "glm4v_moe_text", "stablelm", "gpt_oss",
+            "glm4_moe", "glm4v_text", "glm4v_moe_text", "stablelm",
             "exaone", "exaone_moe", "internlm2", "internlm3", "arcee", "apertus", "seed_oss",
             "dots1", "solar_open", "helium",
             "nemotron", "bitnet", "persimmon",
@@ -108,13 +110,21 @@ FAMILIES: dict[str, Family] = {
     **dict.fromkeys(
         ("opt", "gpt2", "cohere", "starcoder2", "ernie4_5", "ernie4_5_moe", "bloom"), TIED
     ),
+    "phi3": Family(known=frozenset({"full_attn_mod"})),
+    "gpt_oss": Family(layout=layouts.windowed, defaults={"sliding_window_pattern": 2}),
     "smollm3": Family(
         # layers without rotary positions see everything, too
         known=frozenset({"no_rope_layers", "no_rope_layer_interval"}),
         defaults={"tie_word_embeddings": True},
     ),
     "gpt_bigcode": Family(defaults={"multi_query": True, "tie_word_embeddings": True}),
-    "falcon": Family(defaults={"multi_query": True, "tie_word_embeddings": True}),
+    "falcon": Family(
+        defaults={
+            "multi_query": True,
+            "tie_word_embeddings": True,
+            "max_position_embeddings": 2048,
+        }
+    ),
     "phi": Family(defaults={"partial_rotary_factor": 0.5}),
     "gemma": Family(defaults={"head_dim": 256, "tie_word_embeddings": True}),
     "gemma2": _gemma(2, sliding_window=4096),
@@ -163,10 +173,14 @@ FAMILIES: dict[str, Family] = {
     **dict.fromkeys(
         ("deepseek_v2", "deepseek_v3", "kimi_k2", "glm4_moe_lite", "mistral4"), LATENT
     ),
-    "minicpm3": Family(known=latent.FIELDS, defaults={"tie_word_embeddings": True}),
+    "minicpm3": Family(
+        layout=layouts.latent, known=latent.FIELDS, defaults={"tie_word_embeddings": True}
+    ),
     "deepseek_v32": SPARSE,
     "glm_moe_dsa": Family(
-        known=sparse_latent.FIELDS, defaults={**SPARSE.defaults, "index_n_heads": 32}
+        layout=layouts.latent,
+        known=sparse_latent.FIELDS,
+        defaults={**SPARSE.defaults, "index_n_heads": 32},
     ),
     **dict.fromkeys(("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"), DELTA),
     "olmo_hybrid": Family(

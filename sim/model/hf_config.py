@@ -5,7 +5,8 @@ from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
-from sim.model.config_fields import Fields
+from sim.model.checked import check_values
+from sim.model.config_fields import Fields, shown
 from sim.model.experts import widest
 from sim.model.families import TEXT_OF, find_family
 from sim.model.geometry import Model
@@ -25,7 +26,7 @@ SHARED = ("dtype", "torch_dtype", "quantization_config", "tie_word_embeddings")
 """What the outer level says of these holds for the text model."""
 
 
-def read_config(path: Path) -> Model:
+def read_config(path: Path, casts: bool = False) -> Model:
     """The model that a config.json describes; `path` is the file or the folder it is in.
 
     Beside it, an hf_quant_config.json says how weights and KV are stored, and the total size of a
@@ -38,7 +39,7 @@ def read_config(path: Path) -> Model:
     if beside.is_file():
         quantisation = _object(beside, "an hf_quant_config.json").get("quantization")
         content = {**content, "quantization_config": quantisation}
-    model = model_from_config(content, name, str(file))
+    model = model_from_config(content, name, str(file), casts)
     index = file.with_name("model.safetensors.index.json")
     return _with_checkpoint(model, index) if index.is_file() else model
 
@@ -53,14 +54,22 @@ def _object(file: Path, expected: str) -> dict[str, object]:
     return content
 
 
-def model_from_config(content: Mapping[str, object], name: str, where: str) -> Model:
-    """The model that a configuration's fields describe; `where` starts the message of an error."""
+def model_from_config(
+    content: Mapping[str, object], name: str, where: str, casts: bool = False
+) -> Model:
+    """The model that a configuration's fields describe; `where` starts the message of an error.
+
+    With `casts` what is in float32 is loaded in 16 bits, as vLLM does unless told otherwise.
+    """
     notes: list[str] = []
     outer = Fields(content, where)
     text = _text_of(outer, notes)
+    if casts and text.dtype_bytes() == 4:
+        text = _in_16_bits(text, notes)
     kind, family = find_family(text)
     check_known(text, family.fields, kind)
     text = text.of_family(family.names, family.defaults)
+    check_values(text, family.known | set(family.names.values()))
     groups, states = layer_groups(text, family), state_groups(text, family)
     kinds = layer_kinds(text, family)
     _check_heads(text, groups)
@@ -101,9 +110,18 @@ NO_LIMIT = 2**20
 """Positions of a model without attention, whose recurrence has no longest context of its own."""
 
 
+def _in_16_bits(text: Fields, notes: list[str]) -> Fields:
+    """vLLM's `--dtype auto` (config/model.py): float32 checkpoints are loaded in 16 bits."""
+    notes.append("the checkpoint is in float32, which vLLM's --dtype auto loads in 16 bits")
+    return Fields({**text.content, "dtype": "float16"}, text.where)
+
+
 def _text_of(outer: Fields, notes: list[str]) -> Fields:
     """The text model of a wrapper, or the configuration itself. Appends to `notes`."""
     content = outer.content
+    for name in NESTED:
+        if content.get(name) is not None and not isinstance(content[name], dict):
+            raise InputError(f"{outer.where}: {name}={shown(content[name])}, expected an object")
     found = [name for name in NESTED if isinstance(content.get(name), dict)]
     thinker = content.get("thinker_config")
     if not found and isinstance(thinker, dict):
@@ -159,11 +177,16 @@ def _rotary_dim(text: Fields, groups: tuple[LayerGroup, ...]) -> int:
     """Dimensions that rotate; 0 for learned positions (OPT), a part for phi's partial rotation."""
     if not text.uses_rotary() or not groups:
         return 0
-    rope = text.integer("qk_rope_head_dim", 0)
+    rope = text.integer("qk_rope_head_dim", 0) or text.integer("rotary_dim", 0)
+    if rope > groups[0].head_dim:
+        raise InputError(
+            f"{text.where}: rotary_dim={rope}, expected at most head_dim={groups[0].head_dim}"
+        )
     nested = text.find("rope_parameters")[1]
     share = nested.get("partial_rotary_factor") if isinstance(nested, dict) else None
     given = Fields({"partial_rotary_factor": share}, f"{text.where}: rope_parameters")
-    factor = text.number("partial_rotary_factor", given.number("partial_rotary_factor", 1.0))
+    shared = text.number("rotary_pct", 1.0)  # GPT-NeoX's name
+    factor = text.number("partial_rotary_factor", given.number("partial_rotary_factor", shared))
     if factor > 1:
         raise InputError(f"{text.where}: partial_rotary_factor={factor:g}, expected at most 1")
     return rope or int(groups[0].head_dim * factor)

@@ -49,6 +49,18 @@ def by_fields(fields: Fields) -> list[Kinds]:
     return [("window",) if i >= first else ("full",) for i in range(layers)]
 
 
+def latent(fields: Fields) -> list[Kinds]:
+    """Latent vectors in every layer: without their rank it is not known what is kept."""
+    fields.integer("kv_lora_rank")
+    return by_fields(fields)
+
+
+def windowed(fields: Fields) -> list[Kinds]:
+    """gpt-oss: windows without whose length it is not known what is kept."""
+    fields.integer("sliding_window")
+    return by_fields(fields)
+
+
 def listed_kinds(fields: Fields) -> list[Kinds] | None:
     """What `layer_types` says, or None without it."""
     listed = fields.items("layer_types")

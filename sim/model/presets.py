@@ -23,16 +23,16 @@ def model_names() -> list[str]:
     return sorted([*_presets(), *ALIASES])
 
 
-def find_model(name_or_path: str) -> Model:
+def find_model(name_or_path: str, casts: bool = False) -> Model:
     """The preset of that name in any case (an organisation before "/" is ignored), or the model
-    that a Hugging Face config.json (or its folder) is.
+    that a Hugging Face config.json (or its folder) is; `casts` as in `model_from_config`.
 
     Raises InputError in one line: the closest preset for an unknown name, file and field for a
     configuration that can't be used.
     """
     path = Path(name_or_path)
     if path.exists():
-        return read_config(path)
+        return read_config(path, casts)
     name = name_or_path.lower()
     if name.count("/") == 1:
         name = name.split("/")[1]
@@ -40,7 +40,7 @@ def find_model(name_or_path: str) -> Model:
         name = name.removesuffix(tuned)
     name = ALIASES.get(name, name)
     if name in _presets():
-        return model_from_config(_presets()[name], name, f"preset {name}")
+        return model_from_config(_presets()[name], name, f"preset {name}", casts)
     if name.endswith(".json") or name_or_path.count("/") > 1:
         raise InputError(f"--model {name_or_path}: no such file, expected a config.json")
     hint = suggestion(name, model_names())

@@ -81,7 +81,7 @@ def _format(method: str, fields: Fields) -> tuple[int, int, tuple[str, ...]] | N
     if method in {"mxfp4", "gpt_oss_mxfp4"}:
         return 32 * 4 + 8, 32, ("experts",)
     if method in {"awq", "gptq", "auto-round", "auto_round", "autoround", "mlx"}:
-        bits, group = fields.integer("bits"), _group(fields, 128)
+        bits, group = _bits(fields, "bits"), _group(fields, 128)
         # a 16-bit scale and a zero point a group; MLX keeps a 16-bit bias instead
         return group * bits + 16 + (16 if method == "mlx" else bits), group, LINEAR
     if method in {"fp8", "fbgemm_fp8"}:
@@ -136,7 +136,7 @@ def _compressed(fields: Fields) -> tuple[int, int, tuple[str, ...]]:
     for name, group in groups.items():
         inside = Fields(group if isinstance(group, dict) else {}, f"{fields.where}: {name}")
         weights = inside.nested("weights")
-        bits, strategy = weights.integer("num_bits"), weights.string("strategy", "tensor")
+        bits, strategy = _bits(weights, "num_bits"), weights.string("strategy", "tensor")
         if strategy in {"group", "tensor_group"}:
             size = _group(weights, 128)
             scale = 8 if size == 16 and weights.string("type", "int") == "float" else 16
@@ -157,9 +157,16 @@ def _compressed(fields: Fields) -> tuple[int, int, tuple[str, ...]]:
 
 def _group(fields: Fields, default: int) -> int:
     """Weights that share a scale; −1, a whole channel, has too few scales to count."""
-    if fields.find("group_size")[1] in (-1, 0):
-        return 1024
-    return fields.integer("group_size", default)
+    if not fields.has("group_size"):
+        return default
+    return 1024 if fields.find("group_size")[1] == -1 else fields.integer("group_size")
+
+
+def _bits(fields: Fields, key: str) -> int:
+    bits = fields.integer(key)
+    if bits > 16:
+        raise InputError(f"{fields.where}: {key}={bits}, expected at most 16 bits a weight")
+    return bits
 
 
 def _positive(fields: Fields, value: object) -> int:

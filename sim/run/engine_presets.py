@@ -38,6 +38,11 @@ class Engine:
     window_groups: bool = False
     """Layers with windows have block tables of their own, over one pool with the others'."""
 
+    @property
+    def casts(self) -> bool:
+        """Whether it loads float32 checkpoints in 16 bits where no type is asked for."""
+        return self.name.startswith("vllm")
+
     def limits(
         self, device: Device, seqs: int | None = None, tokens: int | None = None
     ) -> tuple[int, int]:

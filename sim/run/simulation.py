@@ -214,9 +214,11 @@ def prepared(trace: Trace | str | Path, options: RunOptions) -> Setup:
         if costs.table is None:
             raise InputError("--gpu: missing; expected a device, or --cost with a measured one")
         gpu = costs.table.device()
-    model = options.model if isinstance(options.model, Model) else find_model(str(options.model))
     device = find_device(gpu) if isinstance(gpu, str) else gpu
     preset = find_engine(options.engine) if isinstance(options.engine, str) else options.engine
+    model = options.model
+    if not isinstance(model, Model):
+        model = find_model(str(model), preset.casts)
     limits = Limits(
         *preset.limits(device, options.max_num_seqs, options.max_num_batched_tokens),
         model.max_position_embeddings if options.max_model_len is None else options.max_model_len,

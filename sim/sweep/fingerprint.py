@@ -42,8 +42,11 @@ def self_contained(options: RunOptions) -> RunOptions:
     model, cost, profile = options.model, options.cost, options.profile
     if isinstance(model, str | Path) and Path(model).exists():
         from sim.model.presets import find_model
+        from sim.run.engine_presets import find_engine
 
-        options = replace(options, model=find_model(str(model)))
+        engine = options.engine
+        casts = (find_engine(engine) if isinstance(engine, str) else engine).casts
+        options = replace(options, model=find_model(str(model), casts))
     named = "table:profile="
     if isinstance(cost, str) and cost.startswith(named):
         if profile is not None:

@@ -2,6 +2,7 @@
 
 from sim.model.config_fields import Fields
 from sim.model.states import StateGroup, StatePart
+from workloads.errors import InputError
 
 FIELDS = frozenset(
     {
@@ -15,6 +16,11 @@ FIELDS = frozenset(
 def read(fields: Fields, layers: int) -> StateGroup:
     """Layers whose convolution spans queries, keys and values of all heads."""
     keys, values = fields.integer("linear_num_key_heads"), fields.integer("linear_num_value_heads")
+    if values % keys:
+        raise InputError(
+            f"{fields.where}: linear_num_value_heads={values}, expected a multiple of "
+            f"linear_num_key_heads={keys}"
+        )
     key_dim = fields.integer("linear_key_head_dim")
     value_dim = fields.integer("linear_value_head_dim")
     inputs = fields.integer("linear_conv_kernel_dim") - 1

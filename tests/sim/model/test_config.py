@@ -8,6 +8,7 @@ import pytest
 
 from sim.model.geometry import Model
 from sim.model.presets import find_model
+from sim.run.engine_presets import find_engine
 from workloads.errors import InputError
 
 LLAMA: dict[str, Any] = {
@@ -204,3 +205,59 @@ def test_quantised_linear_layers_count_their_scales(
     linear = sum(-(-part * bits // (block * 8)) for part in (attention, attention, mlp))
     rest = 2 * 1000 * 1024 + (2 * 8 + 1) * 1024  # embedding, output projection, norms
     assert model.weight_bytes() == linear + 2 * rest
+
+
+def test_float32_is_loaded_in_16_bits_by_vllm(tmp_path: Path) -> None:
+    """vLLM config/model.py: `auto` takes FP16 for FP32 models; transformers takes them as are."""
+    (tmp_path / "config.json").write_text(json.dumps({**LLAMA, "torch_dtype": "float32"}))
+    wide, cast = (find_model(str(tmp_path), casts) for casts in (False, True))
+    assert (wide.dtype_bytes, cast.dtype_bytes) == (4, 2)
+    assert wide.weight_bytes() == 2 * cast.weight_bytes()
+    assert "16 bits" in cast.notes[-1]
+    assert find_engine("vllm-0.32:block_size=32").casts
+    assert not find_engine("default").casts
+
+
+def test_rotary_dimensions(tmp_path: Path) -> None:
+    """What rotates: `rotary_dim` of each head (MiniMax-Text-01), a share of it, or nothing."""
+    assert load(tmp_path, rotary_dim=32).rotary_table_bytes() == 4096 * 32 * 2
+    assert load(tmp_path, model_type="gpt_neox", rotary_pct=0.25).rotary_dim == 16
+    assert load(tmp_path, model_type="jamba").rotary_dim == 0
+    assert load(tmp_path, model_type="bloom").rotary_dim == 0
+    assert load(tmp_path, position_embedding_type="nope").rotary_dim == 0
+
+
+def test_gpt_oss_alternates_from_a_window(tmp_path: Path) -> None:
+    """transformers GptOssConfig: layer_types left out is sliding, full, sliding, ..."""
+    model = load(tmp_path, model_type="gpt_oss", sliding_window=128)
+    assert kinds(model) == [(4, "full", None), (4, "window", 128)]
+
+
+def test_experts_in_every_second_layer(tmp_path: Path) -> None:
+    """DeepSeek: layers of a number that moe_layer_freq divides, from first_k_dense_replace on."""
+    experts = {
+        "n_routed_experts": 4,
+        "num_experts_per_tok": 2,
+        "moe_intermediate_size": 64,
+        "first_k_dense_replace": 1,
+    }
+    every, second = (load(tmp_path, **experts, moe_layer_freq=step) for step in (1, 2))
+    assert every.weights.experts == 7 * 4 * 3 * 1024 * 64
+    assert second.weights.experts == 3 * 4 * 3 * 1024 * 64  # layers 2, 4 and 6
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"model_type": "falcon_h1", "lm_head_multiplier": 0.01, "mlp_expansion_factor": 8}
+        | {"mamba_n_heads": 8, "mamba_d_ssm": 512, "mamba_d_state": 16, "mamba_d_conv": 4},
+        {"model_type": "jamba", "mamba_inner_layernorms": True},
+        {"model_type": "gemma2", "sliding_window": 64, "sliding_window_size": 64},
+        {"model_type": "phi3", "full_attn_mod": 1},
+        {"model_type": "starcoder2", "scale_attention_softmax_in_fp32": True},
+        {"n_layer": 8, "num_layers": 8},
+    ],
+    ids=["falcon-h1", "jamba", "gemma-2", "phi-4-mini", "starcoder2", "two spellings that agree"],
+)
+def test_published_fields_that_change_nothing(tmp_path: Path, changes: dict[str, Any]) -> None:
+    assert load(tmp_path, **changes).layers == 8
