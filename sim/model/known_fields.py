@@ -67,7 +67,8 @@ SAFE = frozenset(
         "num_hidden_layers", "pruned_heads", "use_memory_efficient_attention",
         "use_memorry_efficient_attention", "unpadded_inputs", "hidden_size_per_layer_input",
         "hash_seed", "ep_offset", "position_offset", "layer_norm_offset", "cross_layer_norm",
-        "lm_head_multiplier", "mlp_expansion_factor", "mamba_inner_layernorms", "scale_attention_softmax_in_fp32",
+        "lm_head_multiplier", "mlp_expansion_factor", "mamba_inner_layernorms",
+        "scale_attention_softmax_in_fp32",
     }
 )  # fmt: skip
 
