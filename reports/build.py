@@ -18,7 +18,7 @@ from reports.grid import find_grid
 from reports.language import LANGUAGES, Language, current, retold, speaking, tr
 from reports.load import Run, load_runs, uniquely_labelled
 from reports.ranking import limitation
-from reports.replays import hidden_table, replays
+from reports.replays import hidden_table, named, replays
 from reports.sweep import find_sweep, in_order
 from reports.validation import Validation, load_validation
 from reports.verdict import RULE, comparable, verdict
@@ -92,6 +92,7 @@ def render(
     )
     environment.globals["_"] = tr
     environment.globals["retold"] = retold
+    runs = named(runs)
     if swept := find_sweep(runs):
         runs = in_order(swept)
     elif paired := pairs(runs):

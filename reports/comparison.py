@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from reports.formats import column
+from reports.language import tr
 
 LATENCIES = ("ttft_ms_", "tpot_ms_", "itl_ms_", "e2el_ms_", "queue_ms_")
 
@@ -103,6 +104,8 @@ def rows(runs: Sequence[Sequence[MetricLike]], *, comparable: bool = True) -> di
         family = [value for other in _family(name, order) for table in tables
                   if (value := _value(table, other)) is not None]  # fmt: skip
         unit, texts = column(values, definition.unit, family)
+        if name == "slo_met":
+            texts = ["–" if met is None else tr("yes") if met else tr("no") for met in values]
         grouped[_group(name)].append(
             Row(
                 name,

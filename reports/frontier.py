@@ -14,7 +14,9 @@ from reports import theme
 from reports.arrays import Arrays
 from reports.assets import plotly_js
 from reports.charts import Chart
-from reports.figures.frontier import heat_map, load_figure, pareto
+from reports.figures.frontier import heat_map, load_figure, pareto, plain_name
+from reports.formats import listed
+from reports.language import LANGUAGES, current, tr
 from workloads.write import replacing
 
 Columns = Mapping[str, Sequence[Any]]
@@ -66,6 +68,7 @@ def render(
     rows = rows_of(columns)
     found = varied(columns, settings)
     lines = lines_of(rows, found)
+    tried = lines_of(tried_rows(columns), found)
     charts = list(_charts(rows, found, lines, limits_ms))
     arrays = Arrays()
     figures = {chart.id: Markup(arrays.figure(chart.figure)) for chart in charts}
@@ -76,11 +79,15 @@ def render(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals["_"] = lambda text, **values: text.format(**values) if values else text
+    environment.globals["_"] = tr
     names = sorted(set(columns["trace"])) if "trace" in columns else []
     return environment.get_template("frontier.html.j2").render(
-        title=f"What {', '.join(map(str, names)) or 'the trace'} can be served with",
-        verdicts=[holds(line, found.load) for line in lines] if found.load and limits_ms else [],
+        language=LANGUAGES[current()],
+        title=tr(
+            "What {traces} can be served with",
+            traces=listed([str(name) for name in names]) or tr("the trace"),
+        ),
+        verdicts=[holds(line, found.load) for line in tried] if found.load and limits_ms else [],
         answer=answer,
         runs=len(rows),
         failed=len(columns.get("error", ())) - len(rows),
@@ -105,6 +112,12 @@ def rows_of(columns: Columns) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
+def tried_rows(columns: Columns) -> list[dict[str, Any]]:
+    """Rows that a level was judged on: those stopped because it was lost, too, and every draw."""
+    rows = [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
+    return [row for row in rows if row.get("error") is None]
+
+
 def varied(columns: Columns, settings: Sequence[str]) -> Varied:
     """Options with more than one value, the load apart."""
     names = [
@@ -119,7 +132,7 @@ def lines_of(rows: Sequence[dict[str, Any]], found: Varied) -> list[Line]:
     """A line a configuration, in order of first appearance."""
     lines: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
-        label = " · ".join(_named(name, row[name]) for name in found.others) or "all"
+        label = " · ".join(_named(name, row[name]) for name in found.others) or tr("all runs")
         lines.setdefault(label, []).append(row)
     load = found.load
     if load is not None:
@@ -133,18 +146,26 @@ def _named(name: str, value: Any) -> str:
 
 
 def holds(line: Line, load: str | None) -> str:
-    """Up to where a configuration meets its level."""
+    """Up to where a configuration meets its level: a load holds where every run of it does."""
     assert load is not None, "a load varies"
-    good = [row[load] for row in line.rows if row.get("slo_met")]
-    bad = [row[load] for row in line.rows if not row.get("slo_met")]
-    word = {"request_rate": "requests/s"}.get(load, load)
+    bad = {row[load] for row in line.rows if not row.get("slo_met")}
+    good = {row[load] for row in line.rows} - bad
+    word = tr({"request_rate": "requests/s", "concurrency": "requests at once"}.get(load, load))
+    lost = listed([f"{value:g}" for value in sorted(bad)])
+    names = {"label": line.label, "load": word}
     if not good:
-        return (
-            f"{line.label}: the level is broken at every load tried, {min(bad):g} {word} and more."
+        return tr("{label}: the level held at no load tried ({lost} {load}).", lost=lost, **names)
+    most = f"{max(good):g}"
+    if not bad:
+        return tr(
+            "{label}: the level held at every load tried, up to {most} {load}.", most=most, **names
         )
-    above = [value for value in bad if value > max(good)]
-    ends = f", broken at {min(above):g}" if above else ", the highest load tried"
-    return f"{line.label}: the level holds up to {max(good):g} {word}{ends}."
+    return tr(
+        "{label}: the highest load that held is {most} {load}; {lost} did not.",
+        most=most,
+        lost=lost,
+        **names,
+    )
 
 
 def _charts(
@@ -157,14 +178,21 @@ def _charts(
     if found.load is not None and lines:
         latencies = list(limits_ms) or list(LATENCIES)
         figure, table = load_figure(lines[:MOST_LINES], found.load, latencies, limits_ms)
-        charts.append(Chart("load", "Latency and goodput against load", figure, table))
+        charts.append(Chart("load", tr("Latency and throughput against load"), figure, table))
     best = "goodput" if limits_ms else "request_throughput"
     if len(found.others) >= 2:
         one, two = sorted(found.others, key=lambda name: -len({str(row[name]) for row in rows}))[:2]
         figure, table = heat_map(rows, one, two, best)
-        charts.append(Chart("heat", f"Highest {best} by {one} and {two}", figure, table))
+        name = tr(
+            "Highest {best} by {one} and {two}",
+            best=plain_name(best),
+            one=plain_name(one),
+            two=plain_name(two),
+        )
+        charts.append(Chart("heat", name, figure, table))
     cost = "cost_per_hour" if rows and rows[0].get("cost_per_hour") is not None else "gpus"
     if rows and len({row[cost] for row in rows}) > 1:
         figure, table = pareto(rows, found.others, cost, best)
-        charts.append(Chart("pareto", f"{best} against {cost}", figure, table))
+        name = tr("{best} against {cost}", best=plain_name(best), cost=plain_name(cost))
+        charts.append(Chart("pareto", name, figure, table))
     return charts

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from reports.load import Run
 from reports.ranking import unlike
+from reports.replays import replays
 from reports.sweep import Axis, varying
 
 Cells = dict[tuple[float, float], Run]
@@ -22,6 +23,8 @@ def find_grid(runs: Sequence[Run]) -> Grid | None:
     """The grid that these runs are, if they are one: two values at least of each number, a run at
     most in each cell."""
     if len(runs) < 4 or unlike(runs) or any(run.info.kind == "measured" for run in runs):
+        return None
+    if replays(runs):
         return None
     axes = varying(runs)
     if len(axes) != 2 or len({run.info.device.name for run in runs}) > 1:

@@ -42,7 +42,13 @@ def current() -> Language:
 def tr(text: str, /, **values: object) -> str:
     """The text in the current language, `values` set into its braces."""
     known = text if current() == "en" else catalogue(current()).get(text, text)
-    return known.format(**values) if values else known
+    said = known.format(**values) if values else known
+    return said if current() == "en" else _tight(said)
+
+
+def _tight(text: str) -> str:
+    """Without the space that a value brings beside a full-width sign, which has its own."""
+    return re.sub(r"(?<=[，。；：（）、]) (?=\S)|(?<=\S) (?=[，。；：（）、])", "", text)
 
 
 def retold(text: str) -> str:
@@ -60,7 +66,8 @@ def retold(text: str) -> str:
         if found := pattern.fullmatch(text):
             fields = {name: retold(value) for name, value in found.groupdict().items()}
             return known[template].format(**fields)
-    return "；".join(retold(part) for part in text.split("; ")) if "; " in text else text
+    before, semicolon, last = text.rpartition("; ")  # from behind: what is before may have its own
+    return f"{retold(before)}；{retold(last)}" if semicolon else text
 
 
 @cache

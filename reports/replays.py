@@ -6,6 +6,7 @@ stamps show it: those that both runs answered, and neither arrived in its warm-u
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 from typing import NamedTuple
 
@@ -72,6 +73,17 @@ def _latencies(pair: Replays, name: str) -> list[dict[str, float | None]]:
         p50, p99 = np.percentile(values, (50, 99))
         found.append({"mean": float(values.mean()), "p50": float(p50), "p99": float(p99)})
     return found
+
+
+def named(runs: Sequence[Run]) -> list[Run]:
+    """The runs; two replays of each policy by its name and how it was replayed."""
+    words = {"stamps": tr("as stamped"), "answers": tr("after answers")}
+    if not replays(runs):
+        return list(runs)
+    return [
+        replace(run, label=f"{run.info.policy.spec}{tr(', ')}{words[str(run.info.replay)]}")
+        for run in runs
+    ]
 
 
 def first_words(found: Sequence[Replays]) -> tuple[str, str, str, tuple[str, ...], None]:

@@ -2,7 +2,7 @@
 
 All of it from the requests' own times: how many had arrived and not been started when another one
 arrived, refused ones apart. Waiting requests are *behind* where they are more than BEHIND of all
-(and more than a handful).
+(and more than a handful), for more than a MOMENT.
 """
 
 from functools import lru_cache
@@ -18,6 +18,9 @@ BEHIND = 0.02
 
 HANDFUL = 4
 """As many may wait however few the requests are."""
+
+MOMENT = 0.01
+"""Share of the span of arrivals: a run that catches up within it was never behind."""
 
 
 class Service(NamedTuple):
@@ -79,6 +82,8 @@ def _service(key: _Key) -> Service:
         since = float(arrival[max(int(behind.argmax()) - 1, 0)])
         if not behind[-1]:
             up = float(arrival[n - int(behind[::-1].argmax())])
+            if up - since < MOMENT * span:
+                since = up = None
     before = int(waiting[np.searchsorted(arrival[:-1], offered[0] + 0.75 * span)])
     return Service(
         len(counting) / float(np.ptp(counting)),

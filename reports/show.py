@@ -85,8 +85,8 @@ def _slowest(run: Run) -> Iterator[str]:
         return
     yield ""
     yield tr("slowest requests")
-    widths = {"request id": 10, "arrived": 10, "prompt": 8, "output": 8, "TTFT": 9, "E2E": 9,
-              "preempted": 10}  # fmt: skip
+    widths = {"request id": 10, "arrival": 10, "prompt": 8, "output": 8, "TTFT": 9, "E2E": 9,
+              "preemptions": 11}  # fmt: skip
     yield " ".join(padded(tr(head), width, right=True) for head, width in widths.items())
     for row in rows:
         first = table["first_token_s"][row] - table["arrival_s"][row]
@@ -94,5 +94,5 @@ def _slowest(run: Run) -> Iterator[str]:
             f"{int(table['request_id'][row]):>10} {duration(float(table['arrival_s'][row])):>10} "
             f"{int(table['prompt_tokens'][row]):>8,} {int(table['output_tokens'][row]):>8,} "
             f"{duration(float(first)):>9} {duration(float(latency[row])):>9} "
-            f"{int(optional(run, 'preemptions')[row]):>10,}"
+            f"{int(optional(run, 'preemptions')[row]):>11,}"
         )

@@ -31,6 +31,13 @@ class SizePage(NamedTuple):
     buys: Sequence[tuple[str, int]]  # a change, and the requests at once that it would allow
 
 
+def formula(text: str) -> str:
+    """A token's bytes as a model has them, with the words between its numbers as spoken here."""
+    for word in ("shared layers", "layers", "of them", "of scales", "per token", "per sequence"):
+        text = text.replace(f" {word}", f" {tr(word)}")
+    return text
+
+
 def size_page(page: SizePage) -> str:
     """One HTML file that needs nothing else, in the language spoken."""
     environment = Environment(
@@ -41,7 +48,7 @@ def size_page(page: SizePage) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals.update({"_": tr, "retold": retold})
+    environment.globals.update({"_": tr, "retold": retold, "formula": formula})
     drawn, table = capacity(page.curves)
     arrays = Arrays()
     return environment.get_template("size.html.j2").render(

@@ -9,6 +9,7 @@ from reports.formats import GIB, listed, rate_per_s
 from reports.language import tr
 from reports.load import Run
 from reports.ranking import limitation, one_trace, unlike
+from reports.replays import replays
 from reports.service import service
 
 
@@ -64,6 +65,8 @@ class Sweep(NamedTuple):
 def find_sweep(runs: Sequence[Run]) -> Sweep | None:
     """The sweep that these runs are, if they are one: at least two values for some policy."""
     if len(runs) < 2 or unlike(runs) or any(run.info.kind == "measured" for run in runs):
+        return None
+    if replays(runs):
         return None
     if len({run.info.device.name for run in runs}) > 1:
         return None

@@ -13,6 +13,7 @@ from reports.comparison import MetricLike, rows
 from reports.formats import rate_per_s
 from reports.language import current, retold, tr
 from reports.load import Run
+from reports.replays import named
 from reports.sections import warm_up
 from reports.service import service
 from reports.verdict import verdict
@@ -47,6 +48,7 @@ SHORT = {
 
 def print_outcome(runs: Sequence[Run]) -> None:
     """Verdict, table, source of the times and warnings, on stdout."""
+    runs = named(runs)
     said = verdict(runs)
     for line in (said.headline, *said.details[:2]):
         print("\n".join(wrapped(line)))
@@ -56,7 +58,7 @@ def print_outcome(runs: Sequence[Run]) -> None:
     offered = [rate_per_s(rate) for rate in rates if rate is not None]
     if len(rates) == 1 and offered:
         print(tr("Offered: {rate} requests/s.", rate=offered[0]), end=" ")
-    print(tr("Times: {source}.", source="; ".join(dict.fromkeys(times(run) for run in runs))))
+    print(tr("Times: {source}.", source=tr("; ").join(dict.fromkeys(times(run) for run in runs))))
     for said_of in dict.fromkeys(filter(None, map(warm_up, runs))):
         print("\n".join(wrapped(f"{said_of[:1].upper()}{said_of[1:]}.")))
     for warning in dict.fromkeys(line for run in runs for line in caveats(run)):

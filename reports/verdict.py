@@ -5,6 +5,7 @@ from all that don't.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from reports import agreement, sweep
@@ -22,8 +23,8 @@ RULE = (
     "Best: most requests finished in full, then keeping up with the load, then the lowest mean "
     "end-to-end latency, among the policies that keep the model's answers as they are; what "
     "differs by less than 1 % is a tie, and the simplest is named. "
-    "Falling behind: more than 2 % of all requests (and more than 4) wait to be started. "
-    "Offered: requests ÷ the span of their arrivals. "
+    "Falling behind: more than 2 % of all requests (and more than 4) wait to be started, for 1 % "
+    "of the span of arrivals or longer. Offered: requests ÷ the span of their arrivals. "
     "Waste: memory that holds no token and that no other request can have "
     "(reserved, internal, external)."
 )
@@ -52,8 +53,8 @@ def verdict(runs: Sequence[Run], validation: Validation | None = None) -> Verdic
         return _unlike(runs, found)
     if swept := sweep.find_sweep(runs):
         return _swept(swept)
-    exact = [run for run in runs if limitation(run) is None and _served(run)]
-    judged = exact or [run for run in runs if _served(run)]
+    served = [run for run in runs if _served(run)]
+    judged = [run for run in served if limitation(run) is None] or served
     if not judged:
         return _none_served(runs)
     ties = tied(judged)
@@ -279,7 +280,7 @@ def _apart(runs: Sequence[Run], judged: Sequence[Run]) -> tuple[str, ...]:
         label = tr("{label} ({loss})", **names)
         said.append(
             tr("Apart, because it changes the model's answers: ")
-            + _bears(run).replace(run.label, label, 1)
+            + _bears(replace(run, label=label))
             + tr(", {mean} on average.", mean=_mean(run))
         )
     return tuple(said)

@@ -1,5 +1,6 @@
 """Figures of a sweep's table: lines along the load, a heat map, a Pareto frontier."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -8,6 +9,7 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from reports.formats import number
+from reports.language import tr
 from reports.table import Table
 from reports.theme import INK, MUTED, axis, figure, panel_domain, panel_title, panels_height, stroke
 
@@ -15,6 +17,27 @@ PANEL = 170
 GOOD, BAD = "circle", "x"
 CELL = 36  # pixels of height
 Rows = Sequence[Mapping[str, Any]]
+
+
+NAMES = {
+    "goodput": "Goodput",
+    "request_throughput": "Served",
+    "request_rate": "request rate",
+    "users": "users",
+    "concurrency": "requests at once",
+    "cost_per_hour": "Cost an hour",
+    "gpus": "number of GPUs",
+    "policy": "policy",
+    "gpu": "device",
+    "model": "model",
+}
+
+
+def plain_name(column: str) -> str:
+    """A column as people say it: TTFT p99 of slo_ttft_ms_p99; an option keeps its own name."""
+    if time := re.fullmatch(r"(?:slo_)?(ttft|tpot|itl|e2e)l?_ms_(\w+)", column):
+        return f"{time[1].upper()} {time[2]}"
+    return tr(NAMES[column]) if column in NAMES else column
 
 
 class Along(Protocol):
@@ -40,11 +63,11 @@ def load_figure(
     for place, metric in enumerate(panels):
         timed = metric != goodput
         scale = {"type": "log"} if timed else {"rangemode": "tozero"}
-        unit = "ms, logarithmic" if timed else "requests/s"
+        unit = f"ms{tr(', logarithmic')}" if timed else tr("requests/s")
         fig.update_layout(
             {f"yaxis{place + 1}": axis(unit, domain=panel_domain(place, count, PANEL), **scale)}
         )
-        panel_title(fig, f"<b>{metric}</b>", 0, place, count, PANEL)
+        panel_title(fig, f"<b>{plain_name(metric)}</b>", 0, place, count, PANEL)
         for i, line in enumerate(lines):
             points = [(row[load], row.get(metric), row.get("slo_met")) for row in line.rows]
             known = [(x, y, met) for x, y, met in points if y is not None and (y > 0 or not timed)]
@@ -60,27 +83,30 @@ def load_figure(
                 fig.add_scatter(
                     x=[x[bend]], y=[y[bend]], yaxis=f"y{place + 1}", mode="markers",
                     marker={"symbol": "circle-open", "size": 15, "color": stroke(i).color},
-                    name="knee", hovertemplate=f"knee: %{{x:,.4~g}} ({line.label})<extra></extra>",
+                    name=tr("knee"),
+                    hovertemplate=f"{tr('knee')} %{{x:,.4~g}} ({line.label})<extra></extra>",
                 )  # fmt: skip
         if metric in limits_ms:
             loads = [row[load] for line in lines for row in line.rows]
             fig.add_scatter(
                 x=[min(loads), max(loads)], y=[limits_ms[metric]] * 2, yaxis=f"y{place + 1}",
-                mode="lines", line={"color": MUTED, "dash": "dot", "width": 1.4}, name="limit",
-                hovertemplate="limit: %{y:,.4~g} ms<extra></extra>",
+                mode="lines", line={"color": MUTED, "dash": "dot", "width": 1.4}, name=tr("limit"),
+                hovertemplate=f"{tr('limit')} %{{y:,.4~g}} ms<extra></extra>",
             )  # fmt: skip
-    title = {"request_rate": "requests offered (requests/s)"}.get(load, load)
+    title = tr("requests offered (requests/s)") if load == "request_rate" else plain_name(load)
     fig.update_layout(xaxis=axis(title, anchor=f"y{count}", tickformat=",.3~g"))
     rows = tuple(
         (line.label, f"{row[load]:g}", _level(row.get("slo_met")),
          *(number(row.get(name), "ms") for name in panels))
         for line in lines for row in line.rows
     )  # fmt: skip
-    return fig, Table(("configuration", load, "level", *panels), rows)
+    return fig, Table(
+        (tr("configuration"), plain_name(load), tr("level"), *map(plain_name, panels)), rows
+    )
 
 
 def _level(met: int | None) -> str:
-    return "–" if met is None else "holds" if met else "broken"
+    return "–" if met is None else tr("holds") if met else tr("broken")
 
 
 def knee(x: NDArray[Any], y: NDArray[Any]) -> int | None:
@@ -113,14 +139,16 @@ def heat_map(rows: Rows, one: str, two: str, best: str) -> tuple[go.Figure, Tabl
         text=[number(value, "req/s") for *_, value in known], textposition="inside",
         insidetextanchor="middle", textangle=0,
         textfont={"color": [INK if value < most / 2 else "#FFFFFF" for *_, value in known]},
-        customdata=[f"{one} {across[i]}, {two} {down[k]}" for i, k, _ in known],
+        customdata=[
+            f"{plain_name(one)} {across[i]}, {plain_name(two)} {down[k]}" for i, k, _ in known
+        ],
         hovertemplate="%{customdata}: %{text}<extra></extra>",
     )  # fmt: skip
     for title, values, name in ((one, across, "xaxis"), (two, down, "yaxis")):
         ticks = {"tickvals": list(range(len(values))), "ticktext": values}
-        fig.update_layout({name: axis(title, range=[-0.5, len(values) - 0.5], **ticks)})
+        fig.update_layout({name: axis(plain_name(title), range=[-0.5, len(values) - 0.5], **ticks)})
     table = tuple((y, *(number(value) for value in row)) for y, row in zip(down, grid, strict=True))
-    return fig, Table((f"{two} \\ {one}", *across), table)
+    return fig, Table((f"{plain_name(two)} \\ {plain_name(one)}", *across), table)
 
 
 def _blue(share: float) -> str:
@@ -143,8 +171,8 @@ def pareto(rows: Rows, others: Sequence[str], cost: str, best: str) -> tuple[go.
             edge.append(point)
     fig = figure(380)
     for chosen, name, style in (
-        (points, "runs", {"mode": "markers", "marker": {"color": MUTED, "size": 6}}),
-        (edge, "frontier", {"mode": "lines+markers", "line": {"color": stroke(0).color},
+        (points, tr("runs"), {"mode": "markers", "marker": {"color": MUTED, "size": 6}}),
+        (edge, tr("frontier"), {"mode": "lines+markers", "line": {"color": stroke(0).color},
                             "marker": {"size": 9}}),
     ):  # fmt: skip
         fig.add_scatter(
@@ -152,17 +180,17 @@ def pareto(rows: Rows, others: Sequence[str], cost: str, best: str) -> tuple[go.
             text=[label for *_, label in chosen],
             hovertemplate="%{x:,.4~g}: %{y:,.4~g}<br>%{text}<extra></extra>", **style,
         )  # fmt: skip
-    title = "$ an hour" if cost == "cost_per_hour" else "GPUs"
+    title = tr("$ an hour") if cost == "cost_per_hour" else tr("GPUs (devices)")
     fig.update_layout(
         xaxis=axis(title, rangemode="tozero"),
-        yaxis=axis(f"{best} (requests/s)", rangemode="tozero"),
+        yaxis=axis(f"{plain_name(best)} ({tr('requests/s')})", rangemode="tozero"),
     )
     table = tuple((label, number(x, "$"), number(y, "req/s")) for x, y, label in edge)
-    return fig, Table(("on the frontier", title, best), table)
+    return fig, Table((tr("on the frontier"), title, plain_name(best)), table)
 
 
 def _label(row: Mapping[str, Any], others: Sequence[str]) -> str:
-    return ", ".join(f"{name} {row[name]}" for name in others)
+    return tr(", ").join(f"{plain_name(name)} {row[name]}" for name in others)
 
 
 def _values(rows: Rows, name: str) -> list[str]:

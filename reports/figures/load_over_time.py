@@ -90,17 +90,23 @@ def _panel(fig: go.Figure, run: Run, position: int, points: int) -> None:
         )
     load = service(run)
     domain = "y domain" if position == 0 else f"{y_axis} domain"
-    for at, words in ((load.arrivals_end_s, "arrivals end"), (load.behind_from_s, "falls behind")):
+    for at, left in ((load.arrivals_end_s, False), (load.behind_from_s, True)):
         if at is None or load.offered is None:
             continue
+        time = duration(at)
+        said = (
+            tr("falls behind from {time}", time=time)
+            if left
+            else tr("arrivals end {time}", time=time)
+        )
         fig.add_shape(
             type="line", xref="x", x0=at, x1=at, yref=domain, y0=0, y1=1,
             line={"color": MUTED, "width": 1, "dash": "dash"},
         )  # fmt: skip
-        left = words == "falls behind"
         fig.add_annotation(
-            text=f"{tr(words)} {duration(at)}", showarrow=False, xref="x", x=at,
-            yref=domain, y=0.55, yanchor="middle", xanchor="left" if left else "right",
+            text=said, showarrow=False, xref="x", x=at,
+            yref=domain, y=0.4 if left else 0.75,
+            yanchor="middle", xanchor="left" if left else "right",
             font={"size": 11, "color": MUTED},
         )  # fmt: skip
 

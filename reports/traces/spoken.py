@@ -18,6 +18,11 @@ def spoken(chart: Chart) -> Chart:
     figure.layout.update(_retold(figure.layout.to_plotly_json()))
     for trace in figure.data:
         trace.update({name: retold(trace[name]) for name in TEXTS if isinstance(trace[name], str)})
+        for side in ("x", "y"):
+            if isinstance(trace[side], list | tuple) and all(
+                isinstance(v, str) for v in trace[side]
+            ):
+                trace[side] = [retold(value) for value in trace[side]]
         if trace.type == "scatter" and trace.marker.colorbar.title.text:
             trace.marker.colorbar.title.text = retold(trace.marker.colorbar.title.text)
     return Chart(chart.id, retold(chart.name), figure, spoken_table(chart.table))

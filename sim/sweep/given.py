@@ -1,6 +1,9 @@
 """What a command line says of a grid: any option of a run, each as one value, a list or a range."""
 
+import ast
+import inspect
 from dataclasses import MISSING, fields, make_dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
@@ -9,13 +12,34 @@ from sim.run.options import RunOptions
 from sim.sweep.grid import Grid, make_grid, read_values
 from workloads.errors import InputError
 
+
+def _described() -> dict[str, str]:
+    """What the help of `kvtwin simulate` says of each option: the text below it in RunOptions."""
+    (options,) = ast.parse(inspect.getsource(RunOptions)).body
+    assert isinstance(options, ast.ClassDef)
+    found = {"policy": "A cache policy with its options; give several to compare."}
+    for field, text in pairwise(options.body):
+        match field, text:
+            case (
+                ast.AnnAssign(target=ast.Name(id=name)),
+                ast.Expr(value=ast.Constant(value=str(said))),
+            ):
+                found[name] = " ".join(said.split())
+    return found
+
+
 if TYPE_CHECKING:
     GridOptions = Any
 else:
+    _SAID = _described()
     GridOptions = make_dataclass(
         "GridOptions",
         [
-            (field.name, Annotated[list[str] | None, Parameter(negative="")], None)
+            (
+                field.name,
+                Annotated[list[str] | None, Parameter(negative="", help=_SAID.get(field.name))],
+                None,
+            )
             for field in fields(RunOptions)
         ],
         namespace={"__module__": __name__},  # cyclopts takes those of `types` for built in

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 from reports.figures.frontier import heat_map, knee, pareto
-from reports.frontier import holds, lines_of, render, rows_of, varied, write_frontier
+from reports.frontier import holds, lines_of, render, rows_of, tried_rows, varied, write_frontier
+from reports.language import speaking
+from tests.reports.test_language import english
 
 SETTINGS = ["policy", "gpu", "request_rate", "max_num_seqs", "seed"]
 
@@ -33,11 +35,43 @@ def test_where_levels_hold() -> None:
     assert (found.load, found.others) == ("request_rate", ("policy",))
     lines = lines_of(rows_of(columns), found)
     assert [holds(line, found.load) for line in lines] == [
-        "paging: the level holds up to 4 requests/s, the highest load tried.",
-        "preallocation: the level holds up to 2 requests/s, broken at 3.",
+        "paging: the level held at every load tried, up to 4 requests/s.",
+        "preallocation: the highest load that held is 2 requests/s; 3 and 4 did not.",
     ]
     lines[0].rows[:] = [{**row, "slo_met": 0} for row in lines[0].rows]
-    assert "broken at every load tried, 1 requests/s and more" in holds(lines[0], found.load)
+    assert "the level held at no load tried (1, 2, 3 and 4 requests/s)" in holds(
+        lines[0], found.load
+    )
+
+
+def test_loads_given_up_when_their_level_was_lost_were_tried() -> None:
+    """Their rows are no points of a curve, but no page may call a load below them the highest."""
+    columns = table()
+    columns["lost_at_s"] = [None, None, 5.0, 3.0, *[None] * 4]
+    columns["slo_met"][2:4] = [0, 0]
+    page = render(columns, SETTINGS, {"slo_ttft_ms_p99": 2000.0})
+    assert "paging: the highest load that held is 2 requests/s; 3 and 4 did not." in page
+    assert "slo_ttft" not in page
+    assert "TTFT p99" in page
+
+
+def test_a_load_holds_where_every_draw_does() -> None:
+    columns = table()
+    columns["draw"] = [0] * 8
+    for name, cells in columns.items():
+        cells.append({"draw": 1, "slo_met": 0}.get(name, cells[3]))
+    lines = lines_of(tried_rows(columns), varied(columns, SETTINGS))
+    assert "the highest load that held is 3 requests/s; 4 did not" in holds(
+        lines[0], "request_rate"
+    )
+
+
+def test_the_page_speaks_chinese() -> None:
+    with speaking("zh"):
+        page = render({**table(), "trace": ["azure"] * 8}, SETTINGS, {"slo_ttft_ms_p99": 2000.0})
+    assert '<html lang="zh-CN">' in page
+    assert "preallocation：达标的最高负载为 2 请求/s；3和4 未达标。" in page
+    assert english(page) == []
 
 
 def test_stopped_and_impossible_runs_are_no_points() -> None:
@@ -96,4 +130,4 @@ def test_the_frontier_is_what_nothing_cheaper_beats() -> None:
 @pytest.mark.parametrize("limits", [{}, {"slo_ttft_ms_p99": 2000.0}])
 def test_a_table_of_one_row(limits: dict[str, float]) -> None:
     columns = {name: cells[:1] for name, cells in table().items()}
-    assert "1 runs" in render(columns, SETTINGS, limits)
+    assert "1 runs drawn" in render(columns, SETTINGS, limits)

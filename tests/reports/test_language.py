@@ -14,6 +14,7 @@ from rich.console import Console
 
 from reports import comparison, sections, sweep
 from reports.build import render
+from reports.figures import frontier as frontier_figure
 from reports.figures import sweep as sweep_figure
 from reports.figures import time_split, waterfall
 from reports.language import catalogue, retold, speaking, spoken, tr
@@ -63,6 +64,9 @@ def in_tables() -> Iterator[str]:
     yield RULE
     yield from comparison.GROUPS
     yield "Other"
+    yield from ("yes", "no", "arrival", "preemptions")
+    yield from ("shared layers", "layers", "of them", "of scales", "per token", "per sequence")
+    yield from ("longest", "shortest", "without the warm-up")
     yield from sections.LIMITS.values()
     yield from sections.IN_SENTENCES
     yield from sections.IN_SENTENCES.values()
@@ -76,7 +80,9 @@ def in_tables() -> Iterator[str]:
     for title, unit, _, _ in sweep_figure.PANELS:
         yield from (title, unit)
     yield from ("time to first token", "time per output token", "end-to-end latency")
-    yield from ("arrived", "done", "arrivals end", "falls behind", "least taken", "most taken")
+    yield from ("arrived", "done", "falls behind", "least taken", "most taken")
+    yield from frontier_figure.NAMES.values()
+    yield from ("users", "requests at once")
     yield from ("running", "waiting", "KV taken", "request id", "prompt", "output", "preempted")
 
 
@@ -197,6 +203,17 @@ def test_every_help_is_translated(words: tuple[str, ...], monkeypatch: pytest.Mo
     assert not re.search(r"\[(required|default|choices)", said)
 
 
+@pytest.mark.parametrize("command", ["search", "sweep"])
+def test_every_option_of_a_grid_is_described(command: str) -> None:
+    """None is blank."""
+    out = io.StringIO()
+    app.help_print([command], console=Console(file=out, width=200))
+    options = [line for line in out.getvalue().splitlines() if re.match(r"│ \*? *--", line)]
+    assert len(options) > 35
+    blank = [line for line in options if not re.sub(r"--?[a-z-]+|[A-Z]{3,}|[│.* ]", "", line)]
+    assert blank == []
+
+
 def before_a_group(words: tuple[str, ...]) -> bool:
     return words in {("advise",), ("list",), ("profiles",), ("reproduce",), ("traces",)}
 
@@ -220,6 +237,10 @@ def test_lang_may_stand_anywhere_and_names_a_language() -> None:
          "超出 profile，按 roofline 计：块的 token 数，超过 4,000 达 96"),
         ("rounds keys and values to 8 bits; attends to chosen tokens alone",
          "键和值舍入到 8 位；只关注选出的 token"),
+        ("of all requests asked, without an answer infinite; at most 2 s; without the warm-up",
+         "在所有已发出的请求中，无回答者计为无穷；至多 2 s；不含预热期"),
+        ("interpolated linearly between the two nearest values; without the warm-up",
+         "在最近的两个值之间线性插值；不含预热期"),
         ("a text of somebody else's", "a text of somebody else's"),
     ],
 )  # fmt: skip

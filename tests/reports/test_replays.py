@@ -6,9 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reports.build import write_report
+from reports.build import render, write_report
+from reports.language import speaking
 from reports.load import load_runs
 from reports.replays import hidden_table, replays
+from reports.terminal import print_outcome
 from reports.verdict import comparable, verdict
 from sim.run.folder import folder_name, write_run
 from sim.run.load import each_replay
@@ -78,6 +80,21 @@ def test_on_a_page(folders: Path, tmp_path: Path) -> None:
     assert "What the client&#39;s waiting hides" in page
     kinds = {json.loads(file.read_text())["replay"] for file in folders.glob("*/run.json")}
     assert kinds == {"answers", "stamps"}
+    assert 'id="swept"' not in page
+    assert "paging, as stamped" in page
+    assert "paging, after answers" in page
+
+
+def test_in_chinese(folders: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with speaking("zh"):
+        loaded = load_runs([folders])
+        page = render(loaded)
+        print_outcome(loaded)
+    said = capsys.readouterr().out
+    for name in ("paging、按时间戳", "paging、等待回答"):
+        assert name in page
+        assert name in said
+    assert "as stamped" not in said
 
 
 def test_runs_of_one_kind_are_no_pair(folders: Path) -> None:

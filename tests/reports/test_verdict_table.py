@@ -38,7 +38,19 @@ class Expected(NamedTuple):
     changes: dict[int, dict[str, Any]] = {}  # noqa: RUF012 (never changed)
 
 
+# Ten at about 50 s, a tenth of a second each: more than 4 wait from 50.05 s to 50.9 s, under 1 %
+# of the 91 s in which requests arrive.
+MOMENT = Case(
+    requests=101,
+    service_s=0.1,
+    arrivals_s=tuple(sorted([*map(float, range(92)), *(50 + i / 100 for i in range(1, 9)), 50.9])),
+)
 TABLE = {
+    "a moment's queue is not falling behind": Expected(
+        [MOMENT],
+        "ok",
+        f"{P16} keeps up: 1.11 requests/s offered, 1.11 served.",
+    ),
     "idle": Expected(
         [Case(service_s=0.5)],  # ends at 99.5 s
         "ok",
