@@ -89,4 +89,8 @@ def search(
         return
     for line in lines:
         print(line)
-    print(f"{len(searched.rows):,} runs, each a row of {output / CSV}; page: {output / PAGE}")
+    whole = sum(row["error"] is None and row["lost_at_s"] is None for row in searched.rows)
+    print(
+        f"{len(searched.rows):,} runs, {whole:,} of them whole (the others can't be run, or were "
+        f"stopped when the level was lost), each a row of {output / CSV}; page: {output / PAGE}"
+    )

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from sim.run.simulation import Setup, prepared
-from sim.sweep.limits_told import binding, broken, margin
+from sim.sweep.limits_told import binding, broken, lost_answers, margin
 from sim.sweep.search import Found, Searched
 from sim.sweep.serve_lines import serve_lines
 from workloads.schema import Trace
@@ -18,9 +18,19 @@ def answer_lines(searched: Searched, trace: Trace) -> Iterator[str]:
         return
     setup = prepared(trace, best.options)
     slo = setup.level.text if setup.level else ""
-    yield f"{_what(searched, best, setup)} meets {slo}."
+    yield _headline(searched, best, setup, slo)
     yield f"  {_setting(best, setup)}"
+    yield from _losses(searched, setup, trace)
     yield f"  Level: {margin(best.row, slo)}."
+    if best.row.get("goodput") is not None:
+        yield (
+            f"  Goodput: {best.row['goodput']:,.4g} requests/s; "
+            f"{best.row['slo_attainment']:.3g} % of requests within the level."
+        )
+    if best.row.get("unsteady") is not None:
+        yield f"  warning: {best.row['unsteady']}; expected a longer trace, or more of it (--first)"
+    if best.beyond is None and searched.question.most is not None:
+        yield "  One step on: not tried, it is the highest load asked for."
     if best.beyond is not None:
         yield f"  One step on: {_reason(best.beyond, slo)}."
     yield f"  What binds: {binding(best.row, setup)}."
@@ -32,7 +42,9 @@ def answer_lines(searched: Searched, trace: Trace) -> Iterator[str]:
     if searched.runner_up is not None:
         second = searched.runner_up
         other = prepared(trace, second.options)
-        yield f"Runner-up: {_what(searched, second, other)}, {_setting(second, other)}."
+        lost = lost_answers(other)
+        changes = f"; it changes the model's answers: {lost}" if lost else ""
+        yield f"Runner-up: {_what(searched, second, other)}, {_setting(second, other)}{changes}."
     elif searched.configurations > 1:
         yield "Runner-up: none, no other configuration meets the level."
 
@@ -41,7 +53,11 @@ def answer_record(searched: Searched, trace: Trace) -> dict[str, Any]:
     """The same as JSON."""
     found = {
         name: None if one is None else _record(searched, one, trace)
-        for name, one in (("best", searched.best), ("runner_up", searched.runner_up))
+        for name, one in (
+            ("best", searched.best),
+            ("runner_up", searched.runner_up),
+            ("lossless", searched.lossless),
+        )
     }
     question = searched.question
     return {
@@ -63,6 +79,9 @@ def _record(searched: Searched, found: Found, trace: Trace) -> dict[str, Any]:
     return {
         "answer": _what(searched, found, setup),
         "worth": found.worth,
+        "limit_found": found.at_once is None,
+        "changes_answers": lost_answers(setup),
+        "warning": found.row.get("unsteady"),
         "gpus": setup.gpus,
         "policy": setup.label,
         "options": {name: str(value) for name, value in found.point.items()},
@@ -76,9 +95,32 @@ def _record(searched: Searched, found: Found, trace: Trace) -> dict[str, Any]:
     }
 
 
+def _headline(searched: Searched, best: Found, setup: Setup, slo: str) -> str:
+    if best.at_once is None:
+        return f"{_what(searched, best, setup)} meets {slo}."
+    return (
+        f"No limit found on {setup.gpus} × {setup.device.name}: {slo} holds with all "
+        f"{best.at_once:,} requests at once."
+    )
+
+
+def _losses(searched: Searched, setup: Setup, trace: Trace) -> Iterator[str]:
+    lost = lost_answers(setup)
+    if lost is None:
+        return
+    yield f"  {setup.label} changes the model's answers: {lost}."
+    if (exact := searched.lossless) is not None:
+        other = prepared(trace, exact.options)
+        yield f"  Best that doesn't: {_what(searched, exact, other)}, {_setting(exact, other)}."
+    elif searched.configurations > 1:
+        yield "  Best that doesn't: none meets the level."
+
+
 def _what(searched: Searched, found: Found, setup: Setup) -> str:
     question = searched.question
     gpus = f"{setup.gpus} × {setup.device.name}"
+    if found.at_once is not None:
+        return f"no limit found on {gpus}"
     if question.objective == "load":
         words = {"request_rate": "requests/s", "users": "users", "concurrency": "at once"}
         return f"{found.worth:g} {words[question.over]} on {gpus}"

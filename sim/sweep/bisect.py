@@ -8,19 +8,23 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 
-def highest(holds: Callable[[int], bool], first: int, last: int | None) -> int:
+def highest(
+    holds: Callable[[int], bool], first: int, last: int | None, ceiling: int | None = None
+) -> int:
     """The highest rung of first..last that holds; first - 1 where the first doesn't.
 
-    Without a last rung it is bracketed first, by doubling strides.
+    Without a last rung it is bracketed first, by doubling strides, up to a ceiling if there is one.
     """
-    if last is not None and first > last:
+    if any(end is not None and first > end for end in (last, ceiling)):
         return first - 1
     if not holds(first):
         return first - 1
     good, stride = first, 1
     bad = None if last is None else last + 1
     while bad is None:
-        rung = good + stride
+        if good == ceiling:
+            return good
+        rung = good + stride if ceiling is None else min(good + stride, ceiling)
         if holds(rung):
             good, stride = rung, 2 * stride
         else:

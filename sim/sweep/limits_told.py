@@ -9,6 +9,17 @@ from sim.sweep.evaluate import Row
 NEARLY = 0.98
 """Of a limit; the rest is how requests fall."""
 
+FAR_PCT = 50
+"""Of a limit used: below it no resource has brought the level near to breaking."""
+
+
+def lost_answers(setup: Setup) -> str | None:
+    """What a configuration gives up of the model's answers, in words; None for nothing."""
+    bits = setup.ledger.kv.bits
+    rounds = bits < 16 and not setup.model.kv_scheme  # else the checkpoint is calibrated for it
+    stored = f"rounds keys and values to {bits} bits" if rounds else None
+    return "; ".join(filter(None, (stored, setup.policy.limitation))) or None
+
 
 def margin(row: Row, slo: str) -> str:
     """How much of its limit the tightest bound takes."""
@@ -45,13 +56,16 @@ def broken(row: Row, slo: str) -> str:
 def binding(row: Row, setup: Setup) -> str:
     """The resource that runs out first, by a run's metrics: memory, places in the batch, or time.
 
-    KV memory binds where it makes requests wait or be computed again; the batch where its limit is
-    reached; else steps take as long as they take.
+    Far from breaking none has run out. KV memory binds where it makes requests wait or be computed
+    again; the batch where its limit is reached; else steps take as long as they take.
     """
+    share = _number(row, "slo_used_share")
+    if share < FAR_PCT:
+        return f"nothing but the level itself, {100 - share:.0f} % from breaking here"
     limit = setup.limits.max_num_seqs
     used = _number(row, "kv_used_peak_bytes") / setup.pool.capacity_bytes
-    if _number(row, "num_preemptions"):
-        return f"KV memory: {_number(row, 'num_preemptions'):,.0f} preemptions"
+    if preempted := _number(row, "num_preemptions"):
+        return f"KV memory: {preempted:,.0f} preemption{'s' if preempted > 1 else ''}"
     if _number(row, "running_peak") >= limit:
         return f"--max-num-seqs {limit}: the batch is full at its peak"
     if used >= NEARLY:

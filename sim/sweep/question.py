@@ -9,6 +9,8 @@ from workloads.errors import InputError
 Objective = Literal["load", "gpus", "cost"]
 LOADS = ("request_rate", "users", "concurrency")
 MOST_RUNGS = 10**6
+AT_ONCE_S = 1e-3
+"""Within less than a step all requests come at once: a higher rate is no other load."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,13 @@ class Question:
         if not 1 <= count <= MOST_RUNGS:
             raise InputError(f"--over {self.over}: expected loads from low to high")
         return count
+
+    def ceiling(self, requests: int) -> int | None:
+        """The rung beyond which no load is another: all requests at once. None with limits."""
+        if self.most is not None or self.objective != "load":
+            return None
+        most = requests / AT_ONCE_S if self.over == "request_rate" else requests
+        return max(0, ceil(round(most / self.resolution, 6)) - self.lowest)
 
     def load(self, rung: int) -> float | int:
         """The load of a rung, the shortest decimal for it."""

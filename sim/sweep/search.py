@@ -13,7 +13,9 @@ from sim.sweep.fingerprint import key_of, trace_digest
 from sim.sweep.grid import Grid, Value, with_values
 from sim.sweep.hopeless import Lost, execute_until_lost
 from sim.sweep.journal import Journal
+from sim.sweep.limits_told import lost_answers
 from sim.sweep.question import Question
+from sim.sweep.steady import unsteady
 from sim.sweep.sweep import plan_of
 from workloads.errors import InputError
 from workloads.schema import Trace
@@ -28,6 +30,7 @@ class Found:
     worth: float  # the load, or minus GPUs or dollars an hour
     row: Row  # metrics there, of the draw that comes closest to breaking it
     beyond: Row | None  # one rung on, where the level is broken; None where that was not tried
+    at_once: int | None = None  # so many requests: all of them at once don't break the level
 
 
 @dataclass
@@ -39,6 +42,7 @@ class Searched:
     runner_up: Found | None
     rows: list[Row] = field(default_factory=list)  # a row a run, in order of the search
     configurations: int = 0
+    lossless: Found | None = None  # where the best changes answers: the best one that doesn't
 
     @property
     def points(self) -> int:
@@ -73,6 +77,9 @@ class Search:
         self._work, self._plan = plan_of(grid, trace)
         self._base = replace(grid, base=self._work.base)
         self._digest = trace_digest(trace)
+        first = None if "first" in grid.axes else grid.base.first
+        self._requests = len(trace) if first is None else min(first, len(trace))
+        self._ceiling = question.ceiling(self._requests)
         self._journal, self._said = journal, said
         self._draws = list(range(question.draws))
         self._seen: dict[tuple[int, int, int], Row] = {}
@@ -84,8 +91,26 @@ class Search:
         best, second = best_two(ladders, self._climb)
         if best is None and all(row["error"] is not None for row in self.rows):
             raise InputError(self.rows[0]["error"])
-        first, runner_up = (None if top is None else self._found(top) for top in (best, second))
-        return Searched(self._question, first, runner_up, self.rows, len(self._plan))
+        exact = self._lossless(best, second, ladders)
+        first, runner_up, lossless = (
+            None if top is None else self._found(top) for top in (best, second, exact)
+        )
+        return Searched(self._question, first, runner_up, self.rows, len(self._plan), lossless)
+
+    def _lossless(self, best: Top | None, second: Top | None, ladders: list[Ladder]) -> Top | None:
+        """The best configuration that leaves the model's answers, where the best of all doesn't."""
+        if best is None or not self._loses(best.name):
+            return None
+        if second is not None and not self._loses(second.name):
+            return second
+        return best_two([one for one in ladders if not self._loses(one.name)], self._climb)[0]
+
+    def _loses(self, number: int) -> bool:
+        try:
+            setup = prepared(self._trace, self.options(number, 0))
+        except InputError:
+            return False  # it can't be run, so it is no answer either
+        return lost_answers(setup) is not None
 
     def holds(self, number: int, rung: int) -> bool:
         """Whether the level holds on the rung of a configuration under every draw."""
@@ -122,7 +147,7 @@ class Search:
         if self._question.objective != "load" and first == 0 and last is not None:
             top = lowered(met, 0, last)  # many replicas are the lowest rungs
         else:
-            top = highest(met, first, last)
+            top = highest(met, first, last, self._ceiling)
         for draw in others:
             if top < first:
                 break
@@ -150,7 +175,7 @@ class Search:
 
     def _probe(self, number: int, rung: int, draw: int) -> Row:
         options = self.options(number, rung, draw)
-        key = key_of(self._digest, options) + "-until-lost"
+        key = key_of(self._digest, options) + "-until-lost-or-steady"
         row = None if self._journal is None else self._journal.rows.get(key)
         if row is None:
             row = _run(self._trace, options)
@@ -207,6 +232,7 @@ class Search:
             worth,
             max(there, key=lambda row: float(row["slo_used_share"])),
             next((row for row in beyond if not row.get("slo_met")), None),
+            self._requests if top.rung == self._ceiling else None,
         )
 
 
@@ -217,7 +243,7 @@ def _run(trace: Trace, options: RunOptions) -> Row:
         return {"error": str(error)}
     if isinstance(found, Lost):
         return {"error": None, "lost_at_s": found.at_s, "lost_bound": found.bound, "slo_met": 0}
-    return {"lost_at_s": None, "lost_bound": None} | row_of(found)
+    return {"lost_at_s": None, "lost_bound": None, "unsteady": unsteady(found)} | row_of(found)
 
 
 def _named(point: Mapping[str, Any]) -> str:

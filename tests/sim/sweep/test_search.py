@@ -258,3 +258,67 @@ def test_lines_that_start_servers(
     assert sglang in lines.sglang
     assert note in " ".join(lines.notes)
     assert bool(lines.notes) == bool(note)
+
+
+def test_a_level_that_holds_with_all_at_once_has_no_limit() -> None:
+    """Eight requests in one batch of eight: one step of 0.1 s whatever the rate, and never more
+    than 8 / 1 ms = 8,000 requests/s are tried; eight users are as many as ever ask."""
+    base = RunOptions(**BASE, cost="fixed:seconds=0.1", max_num_seqs=8, slo="ttft_p100=2s")
+    searched = Search(make_grid(base, {}), steady(8), question_of(resolution=1)).answer()
+    assert searched.best is not None
+    assert (searched.best.worth, searched.best.at_once) == (8000, 8)
+    assert len(searched.rows) <= 15
+    text = "\n".join(answer_lines(searched, steady(8)))
+    assert "No limit found on 1 × a100-40gb: ttft_p100=2s holds with all 8 requests at once" in text
+    assert "What binds: nothing but the level itself" in text
+    assert not answer_record(searched, steady(8))["best"]["limit_found"]
+    users = Search(make_grid(base, {}), steady(8), question_of("users")).answer()
+    assert users.best is not None
+    assert (users.best.worth, users.best.at_once) == (8, 8)
+
+
+@given(st.integers(0, 40), st.integers(0, 40), st.integers(0, 40))
+def test_a_climb_ends_at_its_ceiling(first: int, top: int, ceiling: int) -> None:
+    def holds(rung: int) -> bool:
+        assert rung <= ceiling
+        return rung <= top
+
+    assert highest(holds, first, None, ceiling) == max(min(top, ceiling), first - 1)
+
+
+def test_a_trace_too_short_is_said_to_be() -> None:
+    """One server of 0.1 s a request bears 10 a second. At 20 a second for 4.95 s (100 requests,
+    gaps of 0.05 s) half of them wait as the last one comes. At 5 a second none ever does."""
+    base = RunOptions(**BASE, cost="fixed:seconds=0.1", max_num_seqs=1, slo="ttft_p100=60s")
+    over = Search(make_grid(base, {}), steady(100), question_of("request_rate=20:20", 1)).answer()
+    under = Search(make_grid(base, {}), steady(100), question_of("request_rate=5:5", 1)).answer()
+    warned = [line for line in answer_lines(over, steady(100)) if "warning: " in line]
+    assert len(warned) == 1
+    assert "queue still grows" in warned[0]
+    assert "warning: " not in "\n".join(answer_lines(under, steady(100)))
+    assert any("Goodput: " in line for line in answer_lines(under, steady(100)))
+
+
+@pytest.mark.parametrize("lossy", [{"policy": "paging+fp8"}, {"kv_cache_dtype": "fp8"}])
+def test_a_winner_that_changes_answers_says_so(lossy: dict[str, str]) -> None:
+    """8 bits hold twice the tokens, and here memory binds; 16 bits are the best without loss. A
+    request of 64 + 64 tokens takes 64 MiB of Llama 2's 512 KiB a token: 8 at once fit 512 MiB."""
+    count = 64
+    lengths = np.full(count, 64, dtype=np.int64)
+    trace = Trace("same", np.arange(count) * 1.0, lengths, lengths, Provenance("x", count))
+    base = RunOptions(
+        **BASE, cost="fixed:seconds=0.01", kv_cache_memory="512MiB", slo="e2e_p100=1s"
+    )
+    name, value = next(iter(lossy.items()))
+    exact = "paging" if name == "policy" else "auto"
+    searched = Search(
+        make_grid(base, {name: [exact, value]}), trace, question_of(resolution=1)
+    ).answer()
+    text = "\n".join(answer_lines(searched, trace))
+    assert searched.best is not None
+    assert searched.lossless is not None
+    assert searched.best.point[name] == value
+    assert searched.lossless.point[name] == exact
+    assert "changes the model's answers: rounds keys and values to 8 bits" in text
+    assert "Best that doesn't: " in text
+    assert searched.best.worth > searched.lossless.worth
