@@ -87,12 +87,12 @@ def sentence(rows: Sequence[Row]) -> str:
     """How far apart, in one sentence."""
     means, percentiles = _times(rows)
     if means and not percentiles:
-        return tr("Predicted means are within {means} % of those measured.",
+        return tr("Predicted latency means are within {means} % of those measured.",
                   means=f"{max(means):.1f}")  # fmt: skip
     if not means:
         return tr("Too little was measured to say how far the prediction is off.")
     return tr(
-        "Predicted means are within {means} % of those measured, percentiles within "
+        "Predicted latency means are within {means} % of those measured, percentiles within "
         "{percentiles} %.",
         means=f"{max(means):.1f}",
         percentiles=f"{max(percentiles):.1f}",

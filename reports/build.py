@@ -14,9 +14,10 @@ from reports.assets import plotly_js
 from reports.caveats import caveats
 from reports.charts import SHOWN, charts, shown
 from reports.figures import time_split, waterfall
+from reports.figures.agreement import VERDICTS
 from reports.grid import find_grid
 from reports.language import LANGUAGES, Language, current, retold, speaking, tr
-from reports.load import Run, load_runs, uniquely_labelled
+from reports.load import Run, knows_parts, load_runs, samples_kv, uniquely_labelled
 from reports.ranking import limitation
 from reports.replays import hidden_table, named, replays
 from reports.sweep import find_sweep, in_order
@@ -108,6 +109,8 @@ def render(
         strokes=[theme.stroke(i) for i in range(len(runs))],
         drawn_runs=shown(runs),
         dashes=theme.SVG_DASHES,
+        verdicts=VERDICTS.values(),
+        lumped=any(samples_kv(run) and not knows_parts(run) for run in runs),
         uses=theme.SHOWN_USES if "cached" in str(figures.get("memory-shares")) else theme.USES,
         parts=time_split.PARTS,
         lived=waterfall.PARTS,

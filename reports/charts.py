@@ -23,7 +23,7 @@ from reports.figures.waterfall import lives, waterfall
 from reports.grid import find_grid
 from reports.language import tr
 from reports.latency import end_to_end, time_per_output_token, time_to_first_token
-from reports.load import Run
+from reports.load import Run, samples_kv
 from reports.ranking import limitation, ranked
 from reports.sweep import Sweep, find_sweep
 from reports.table import Table
@@ -82,10 +82,12 @@ def charts(runs: Sequence[Run], validation: Validation | None) -> Iterator[Chart
             yield Chart("load-over-time",
                         tr("Requests arrived, done and waiting over time, by run"),
                         load_over_time(sampled, points), tables.load(sampled))  # fmt: skip
-            yield Chart("running-over-time", tr("Requests running over time, by run"),
-                        running_over_time(sampled, points), None)  # fmt: skip
-            yield Chart("memory-over-time", tr("KV memory by use over time, by run"),
-                        memory_over_time(sampled, points), tables.memory(sampled))  # fmt: skip
+            if counted := [run for run in sampled if run.timeline["running"].any()]:
+                yield Chart("running-over-time", tr("Requests running over time, by run"),
+                            running_over_time(counted, points), None)  # fmt: skip
+            if held := [run for run in sampled if samples_kv(run)]:
+                yield Chart("memory-over-time", tr("KV memory by use over time, by run"),
+                            memory_over_time(held, points), tables.memory(held))  # fmt: skip
         if mapped := [run for run in sampled if run.held is not None and len(run.held)]:
             yield Chart("address-map", tr("Addresses of the KV memory held over time, by run"),
                         *address_map(mapped))  # fmt: skip

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from reports.language import current, tr
 
-GIB = 2**30
+GIB, MIB = 2**30, 2**20
 
 LONG_MS = 10_000
 """Times from here on are easier to read in seconds."""
@@ -44,20 +44,23 @@ def column(
     """The unit that these values are shown in together, and each of them in it.
 
     `family`: all values of the metrics that share the unit, such as every statistic of TTFT. Times
-    are in ms, from 10 s on in s, and in hours where none is below one.
+    are in ms, from 10 s on in s, and in hours where none is below one; bytes in GiB, and where all
+    are small in MiB.
     """
     known = [*family, *(value for value in values if value is not None)]
     if unit == "ms" and known and max(known) >= LONG_MS:
         hours = min(known) >= HOUR_MS
         scale, shown = (HOUR_MS, "h") if hours else (1000, "s")
         return shown, [number(None if v is None else v / scale, shown) for v in values]
+    if unit == "bytes" and any(known) and max(map(abs, known)) < 0.1 * GIB:
+        return "MiB", ["–" if v is None else f"{v / MIB:,.2f}" for v in values]
     return shown_unit(unit), [number(value, unit) for value in values]
 
 
 def gib(value: float) -> str:
     """Bytes as GiB with unit; small ones as MiB or KiB."""
     size = abs(value)
-    for scale, name in ((GIB, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
+    for scale, name in ((GIB, "GiB"), (MIB, "MiB"), (2**10, "KiB")):
         if size >= 0.1 * scale:
             return f"{value / scale:,.2f} {name}"
     return f"{value:,.0f} B"
@@ -73,8 +76,10 @@ def power(value: float, unit: str) -> str:
 
 
 def rate(value: float, unit: str) -> str:
-    """A device's rate as its datasheet has it: 1,555 GB/s, 989.4 TFLOP/s."""
+    """A device's rate as its datasheet has it: 1,555 GB/s, 989.4 TFLOP/s; up to 1: not known."""
     shown, scale = RATES[unit]
+    if value <= 1:  # a device that nobody describes
+        return tr("{unit} not known", unit=shown)
     return (
         f"{round(value / scale, 1):,.{0 if round(value / scale, 1).is_integer() else 1}f} {shown}"
     )

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reports.files import LAYOUT, MEMORY, SCHEMA_VERSION, STRETCHES
-from reports.recorded import recorded
+from reports.recorded import unrecorded
 from reports.run_json import RunInfo
 from workloads.columns import Kind, read_columns
 from workloads.errors import InputError
@@ -79,6 +79,16 @@ def cached(run: Run) -> NDArray[np.int64]:
     return held
 
 
+def knows_parts(run: Run) -> bool:
+    """Whether its samples tell what KV in use is; an engine's log has only how much there is."""
+    return run.info.kind == "simulated" or run.value("kv_live_share_mean") is not None
+
+
+def samples_kv(run: Run) -> bool:
+    """Whether its samples have KV at all."""
+    return run.info.kind == "simulated" or run.value("kv_cache_usage_perc") is not None
+
+
 def load_runs(paths: Iterable[Path]) -> list[Run]:
     """The runs in these folders, each a run folder or a folder of run folders.
 
@@ -120,8 +130,12 @@ def _load(folder: Path) -> Run:
     )
     _check_whole(run)
     if info.kind == "measured":
-        known = recorded(info.metrics, len(run.steps["start_s"]), run.timeline)
-        run = replace(run, info=info.model_copy(update={"metrics": known}))
+        unknown = unrecorded(len(run.steps["start_s"]), run.timeline, info.counted)
+        known = [
+            one.model_copy(update={"value": None}) if one.name in unknown else one
+            for one in info.metrics
+        ]
+        run = replace(run, info=info.model_copy(update={"metrics": tuple(known)}))
     return run
 
 

@@ -1,9 +1,7 @@
 """What a measured run's record holds: a count that was never taken is unknown, not zero."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
-
-from reports.run_json import Metric
 
 FROM_STEPS = (
     "busy_share",
@@ -18,6 +16,7 @@ FROM_STEPS = (
     "waiting_peak",
     "prefix_hit_tokens",
     "kv_cached_mean_bytes",
+    "kv_live_share_mean",
     "kv_reserved_share_mean",
     "kv_internal_share_mean",
     "kv_external_share_mean",
@@ -27,12 +26,13 @@ FROM_STEPS = (
 )
 """Metrics that need the engine's steps or its parts of memory."""
 
-FROM_MEMORY = ("kv_live_share_mean", "kv_free_share_mean", "kv_cache_usage_perc")
+FROM_MEMORY = ("kv_free_share_mean", "kv_cache_usage_perc")
 FROM_SAMPLES = ("running_mean", "waiting_mean")
 
 
-def recorded(metrics: Sequence[Metric], steps: int, timeline: dict[str, Any]) -> tuple[Metric, ...]:
-    """The metrics, null where the record of `steps` rows and these samples can't tell."""
+def unrecorded(steps: int, timeline: dict[str, Any], counted: Iterable[str] = ()) -> set[str]:
+    """Metrics that a record of `steps` rows and these samples can't tell; `counted`: those that
+    the engine counted itself."""
     unknown: set[str] = set()
     if not steps:
         unknown |= {*FROM_STEPS}
@@ -40,7 +40,4 @@ def recorded(metrics: Sequence[Metric], steps: int, timeline: dict[str, Any]) ->
         unknown |= {*FROM_MEMORY}
     if not timeline["running"].any():
         unknown |= {*FROM_SAMPLES}
-    return tuple(
-        metric.model_copy(update={"value": None}) if metric.name in unknown else metric
-        for metric in metrics
-    )
+    return unknown - {*counted}

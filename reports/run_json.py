@@ -171,4 +171,5 @@ class RunInfo(Part):
     order: Whole | None = None  # position among the runs of one command
     warm_up: WarmUp | None = None
     replay: Literal["answers", "stamps"] | None = None  # of a trace with sessions
+    counted: tuple[str, ...] = ()  # metrics that a measured engine counted itself
     metrics: tuple[Metric, ...]

@@ -94,5 +94,12 @@ def _slowest(run: Run) -> Iterator[str]:
             f"{int(table['request_id'][row]):>10} {duration(float(table['arrival_s'][row])):>10} "
             f"{int(table['prompt_tokens'][row]):>8,} {int(table['output_tokens'][row]):>8,} "
             f"{duration(float(first)):>9} {duration(float(latency[row])):>9} "
-            f"{int(optional(run, 'preemptions')[row]):>11,}"
+            f"{_preempted(run, int(row)):>11}"
         )
+
+
+def _preempted(run: Run, row: int) -> str:
+    """Times a request was; an engine that logged no steps doesn't say which requests were."""
+    if run.info.kind == "measured" and not len(run.steps["start_s"]):
+        return "–"
+    return f"{int(optional(run, 'preemptions')[row]):,}"

@@ -11,7 +11,7 @@ from reports.figures.waterfall import lives
 from reports.formats import GIB, number
 from reports.language import tr
 from reports.latency import Latency
-from reports.load import Run
+from reports.load import Run, knows_parts
 from reports.table import Table
 from reports.theme import USES
 
@@ -39,11 +39,11 @@ def shares(runs: Sequence[Run]) -> Table:
 
 
 def memory(runs: Sequence[Run]) -> Table:
-    """Mean GiB by use in equal spans of time."""
+    """Mean GiB by use in equal spans of time; of a run whose parts are not known what is free."""
     head = (tr("run"), tr("time (s)"), *(f"{tr(look.label)} (GiB)" for look in USES.values()))
     return Table(head, tuple(_spans(runs, lambda run, mean: tuple(
-        number(value / GIB, "s") for value in
-        (mean[f"{use}_bytes"] for use in USES)))))  # fmt: skip
+        number(mean[f"{use}_bytes"] / GIB if use == "free" or knows_parts(run) else None, "s")
+        for use in USES))))  # fmt: skip
 
 
 def load(runs: Sequence[Run]) -> Table:

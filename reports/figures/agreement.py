@@ -1,6 +1,7 @@
 """Predicted against measured: errors with their tolerances, requests about the diagonal."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import plotly.graph_objects as go
@@ -14,12 +15,28 @@ from reports.theme import INK, MUTED, axis, figure, stroke
 from reports.validation import Validation
 
 BAR = 22
+
+
+class Verdict(NamedTuple):
+    """How a metric that was judged so, or not at all, is drawn and named."""
+
+    color: str
+    word: str
+    meaning: str
+
+
+VERDICTS = {
+    True: Verdict("#117733", "within", "within tolerance"),
+    False: Verdict("#A8321A", "beyond", "beyond tolerance"),
+    None: Verdict("#8A8A8A", "", "shown, not judged"),
+}
+
 POINTS = 1000
 """Requests drawn a pair; of more, an even sample."""
 
 
 def error_bars(found: Sequence[Pair], validation: Validation | None) -> tuple[go.Figure, Table]:
-    """Signed per cent a metric, coloured by whether it is within tolerance (grey bracket)."""
+    """Signed per cent a metric, coloured by whether it is within tolerance (grey ticks)."""
     rows = [row for row in judged(found, validation) if row.error_percent is not None]
     several = len({row.policy for row in rows}) > 1
     labels = [f"{row.policy} · {tr(row.label)}" if several else tr(row.label) for row in rows]
@@ -31,12 +48,11 @@ def error_bars(found: Sequence[Pair], validation: Validation | None) -> tuple[go
         xaxis=axis(tr("(predicted − measured) ÷ measured (%)"), zeroline=True, zerolinecolor=MUTED),
         yaxis={"autorange": "reversed", "automargin": True, "tickfont": {"size": 12}},
     )
-    good, bad = "#117733", "#A8321A"
     fig.add_bar(
         y=labels,
         x=[row.error_percent for row in rows],
         orientation="h",
-        marker={"color": [bad if row.passed is False else good for row in rows]},
+        marker={"color": [VERDICTS[row.passed].color for row in rows]},
         error_x={
             "type": "data",
             "array": [(row.spread_percent or 0.0) / 2 for row in rows],
@@ -68,7 +84,7 @@ def table(found: Sequence[Pair], validation: Validation | None) -> Table:
             tr("spread (%)"), tr("tolerance (± %)"), tr("verdict"))  # fmt: skip
     rows = []
     for row in judged(found, validation):
-        words = {True: tr("within"), False: tr("beyond"), None: ""}[row.passed]
+        words = "" if row.passed is None else tr(VERDICTS[row.passed].word)
         rows.append(
             (
                 row.policy,

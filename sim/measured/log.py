@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from reports.files import MEMORY
+from reports.recorded import unrecorded
 from sim.engine.record import (
     FINISHED,
     SAMPLE_COUNTS,
@@ -19,14 +20,20 @@ from sim.run.simulation import Run
 
 
 def as_run(measured: Measured, predicted: Run) -> Run:
-    """The measured run on the predicted one's setup. What wasn't recorded is empty or zero.
+    """The measured run on the predicted one's setup; metrics of what wasn't recorded are null.
 
-    Steps were not recorded. KV in use is all counted as live: the engine doesn't tell its parts.
+    Steps were not recorded. In the samples KV in use is all under live: the engine doesn't tell
+    its parts. What the engine counted itself is taken from there.
     """
     log = measured_log(measured, predicted.setup.pool.capacity_bytes)
     setup = replace(predicted.setup, label="measured")
-    metrics = compute_metrics(log, setup.pool.capacity_bytes)
-    return Run(setup, log, predicted.cost, metrics, kind="measured")
+    counted = measured.counted
+    unknown = unrecorded(0, log.timeline, counted)
+    metrics = [
+        replace(one, value=None if one.name in unknown else counted.get(one.name, one.value))
+        for one in compute_metrics(log, setup.pool.capacity_bytes)
+    ]
+    return Run(setup, log, predicted.cost, metrics, kind="measured", counted=tuple(sorted(counted)))
 
 
 def measured_log(measured: Measured, capacity_bytes: int) -> Log:

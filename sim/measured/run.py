@@ -48,6 +48,19 @@ class Measured:
         return None if count is None else int(count)
 
     @property
+    def counted(self) -> dict[str, int]:
+        """Metrics that the engine counted itself, by their names here, where recorded."""
+        names = {
+            "num_preemptions": "num_preemptions",
+            "prefix_cache_hit_tokens": "prefix_hit_tokens",
+        }
+        return {
+            name: int(self.meta[key])
+            for key, name in names.items()
+            if self.meta.get(key) is not None
+        }
+
+    @property
     def output_tokens(self) -> Ints:
         """Tokens that each request got."""
         return self.trace.output_tokens

@@ -163,6 +163,7 @@ def describe_run(run: "Run", command: str) -> dict[str, Any]:
             {"label": one.label, "points": [list(point) for point in one.points]}
             for one in run_curves(setup.policy, setup.label, setup.ledger, setup.pool.max_len)
         ],
+        "counted": list(run.counted),
         "metrics": as_dicts(run.metrics_list),
     }
 

@@ -147,6 +147,7 @@ class Run:
     metrics_list: list[Metric] = field(repr=False)
     kind: Literal["simulated", "measured"] = "simulated"
     versions: tuple[str, ...] = ("numpy", "simpy", "pyarrow")  # of packages that made the numbers
+    counted: tuple[str, ...] = ()  # metrics that a measured engine counted itself
 
     @cached_property
     def requests(self) -> "pd.DataFrame":

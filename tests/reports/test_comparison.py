@@ -93,6 +93,10 @@ def test_numbers() -> None:
     assert column([7_200_000.0, 14_400_000.0], "ms") == ("h", ["2.00", "4.00"])
     assert column([None], "ms") == ("ms", ["–"])
     assert column([2**30], "bytes") == ("GiB", ["1.00"])
+    assert column([2**30, 2**20], "bytes") == ("GiB", ["1.00", "0.00"])
+    assert column([None, 3 * 2**19], "bytes") == ("MiB", ["–", "1.50"])
+    assert column([0], "bytes") == ("GiB", ["0.00"])
+    assert rate(1.0, "B/s") == "GB/s not known"  # what a cost table's own device has
     assert listed(["a"]) == "a"
     assert listed(["a", "b", "c"]) == "a, b and c"
 

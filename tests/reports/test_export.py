@@ -137,7 +137,14 @@ def test_sparklines_reach_from_nothing_to_the_top() -> None:
     assert sparkline(np.zeros(3), 0.0) == "▁▁▁"
 
 
-def test_what_a_measured_run_did_not_record_is_not_zero(tmp_path: Path) -> None:
+def shown_by(capsys: pytest.CaptureFixture[str], run: Run) -> str:
+    print_run(run)
+    return capsys.readouterr().out
+
+
+def test_what_a_measured_run_did_not_record_is_not_zero(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     import pyarrow.parquet as pq
 
     folder = write_case(tmp_path / "x", Case("measured", kind="measured"))
@@ -148,6 +155,7 @@ def test_what_a_measured_run_did_not_record_is_not_zero(tmp_path: Path) -> None:
     assert run.value("kv_used_peak_bytes") is None
     assert run.value("e2el_ms_mean") is not None
     page = render([run])
+    assert shown_by(capsys, run).splitlines()[-1].split()[-1] == "–"  # whom, nobody knows
     row = re.search(r'data-metric="num_preemptions".*?</tr>', page, re.S)
     assert row
     assert "not recorded" in row[0]

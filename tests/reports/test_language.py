@@ -14,9 +14,9 @@ from rich.console import Console
 
 from reports import comparison, sections, sweep
 from reports.build import render
+from reports.figures import agreement, time_split, waterfall
 from reports.figures import frontier as frontier_figure
 from reports.figures import sweep as sweep_figure
-from reports.figures import time_split, waterfall
 from reports.language import catalogue, retold, speaking, spoken, tr
 from reports.load import load_runs
 from reports.show import print_run
@@ -72,6 +72,8 @@ def in_tables() -> Iterator[str]:
     yield from sections.IN_SENTENCES.values()
     yield from ("simulated", "measured", "continuous", "static", "recompute", "swap", "latest")
     yield from time_split.PARTS
+    for look in agreement.VERDICTS.values():
+        yield from filter(None, (look.word, look.meaning))
     yield from waterfall.PARTS
     for use in SHOWN_USES.values():
         yield from (use.label, use.meaning)

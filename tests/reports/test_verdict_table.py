@@ -215,7 +215,7 @@ TABLE = {
             Case("measured", servers=10, kind="measured"),
         ],
         "ok",
-        "Predicted means are within 2.1 % of those measured, percentiles within 2.1 %.",
+        "Predicted latency means are within 2.1 % of those measured, percentiles within 2.1 %.",
     ),
 }
 

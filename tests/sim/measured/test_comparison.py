@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from reports.load import load_runs
 from sim.engine.record import Log
 from sim.measured.comparison import LATENCIES, compare, sampled_at, side_by_side
 from sim.measured.log import measured_log
@@ -13,6 +14,7 @@ from sim.measured.prediction import prediction
 from sim.measured.prefixes import FILE, with_prefixes
 from sim.measured.read import read_measured
 from sim.measured.run import Measured
+from sim.run.folder import write_run
 from sim.run.simulation import Run, execute
 from tests.made_up import write_as_measured
 from workloads.errors import InputError
@@ -183,3 +185,32 @@ def test_a_recorder_sees_the_first_sample_at_or_after_its_second() -> None:
     assert seen["time_s"].tolist() == [1, 2, 4]
     assert seen["running"].tolist() == [1, 2, 0]
     assert seen["free_bytes"].tolist() == [40, 30, 50]
+
+
+def metrics_of(name: str) -> dict[str, float | None]:
+    real = side_by_side(*predicted(name))[0]
+    return {metric.name: metric.value for metric in real.metrics_list}
+
+
+def test_kv_that_an_engine_logs_is_used_and_not_live() -> None:
+    """timeseries.csv has a share in use, once a second; nobody tells what part of it is live."""
+    found = metrics_of(RTX_4090)
+    series = read_measured(RTX_4090).series
+    logged = series["kv_cache_pct"][series["running"] > 0].mean()
+    assert found["kv_cache_usage_perc"] == pytest.approx(logged, abs=1e-6)
+    for name in ("kv_live_share_mean", "kv_live_of_used_mean", "kv_used_peak_bytes", "steps"):
+        assert found[name] is None, name
+    assert found["num_preemptions"] is None  # no count in its meta.json
+
+
+def test_counts_of_the_engine_are_in_the_metrics_and_read_back(tmp_path: Path) -> None:
+    """11 preemptions and 384 tokens found: meta.json of the run."""
+    measured = read_measured("vllm-cpu-llama-103m")
+    real = side_by_side(measured, execute(prediction(measured)))[0]
+    write_run(real, tmp_path, "a test")
+    (loaded,) = load_runs([tmp_path])
+    for found in (real.__getitem__, loaded.value):
+        assert found("num_preemptions") == 11
+        assert found("prefix_hit_tokens") == 384
+        for name in ("recomputed_tokens", "running_mean", "kv_cache_usage_perc"):
+            assert found(name) is None, name
