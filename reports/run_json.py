@@ -148,6 +148,13 @@ class WarmUp(Part):
     requests: Whole
 
 
+class ClosedLoop(Part):
+    """Users who wait for their answers; `paced`: and for the stamps."""
+
+    users: Whole
+    paced: bool = False
+
+
 class RunInfo(Part):
     """Everything that `run.json` says."""
 
@@ -169,6 +176,7 @@ class RunInfo(Part):
     seed: Whole | None = None
     capacity: tuple[Capacity, ...] = ()
     order: Whole | None = None  # position among the runs of one command
+    closed_loop: ClosedLoop | None = None
     warm_up: WarmUp | None = None
     replay: Literal["answers", "stamps"] | None = None  # of a trace with sessions
     counted: tuple[str, ...] = ()  # metrics that a measured engine counted itself

@@ -75,7 +75,8 @@ def _service(key: _Key) -> Service:
     if not span:
         return Service(None, served, None, None, n, n, float(arrival[0]), False, float(arrival[0]))
     counting = _counting(run, offered)
-    behind = waiting > max(HANDFUL, BEHIND * n)
+    closed = run.info.closed_loop is not None and not run.info.closed_loop.paced
+    behind = (waiting > max(HANDFUL, BEHIND * n)) & (not closed)  # no more ask than are answered
     peak = int(waiting.argmax())
     since = up = None
     if behind.any():

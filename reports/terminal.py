@@ -8,6 +8,7 @@ from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
+from reports import closed
 from reports.caveats import caveats, times
 from reports.comparison import MetricLike, rows
 from reports.formats import rate_per_s
@@ -56,7 +57,7 @@ def print_outcome(runs: Sequence[Run]) -> None:
     console().print(summary_table({run.label: run.info.metrics for run in runs}))
     rates = {service(run).offered for run in runs}
     offered = [rate_per_s(rate) for rate in rates if rate is not None]
-    if len(rates) == 1 and offered:
+    if len(rates) == 1 and offered and not any(map(closed.loop, runs)):
         print(tr("Offered: {rate} requests/s.", rate=offered[0]), end=" ")
     print(tr("Times: {source}.", source=tr("; ").join(dict.fromkeys(times(run) for run in runs))))
     for said_of in dict.fromkeys(filter(None, map(warm_up, runs))):

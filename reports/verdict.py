@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from reports import agreement, sweep
+from reports import agreement, closed, sweep
 from reports.cuts import cut_sentences, served_whole_by_memory
 from reports.formats import counted, duration, gib, listed, rate_per_s
 from reports.language import retold, tr
 from reports.load import Run
 from reports.ranking import CLOSE, cost_models, limitation, ranked, simplicity, tied, unlike
 from reports.replays import first_words, replays
-from reports.service import Service, service
+from reports.service import service
 from reports.theme import USES, WASTE
 from reports.validation import Row, Validation
 
@@ -90,25 +90,18 @@ def _tone(run: Run) -> tuple[str, str]:
         return "mixed", tr("not every request is served in full")
     if found.behind_from_s is not None:
         return "mixed", tr("falls behind for a while")
-    return "ok", tr("keeps up with the load") if found.offered else tr("every request is served")
+    loaded = found.offered and not closed.loop(run)
+    return "ok", tr("keeps up with the load") if loaded else tr("every request is served")
 
 
 def _served(run: Run) -> int:
     return run.count("finished") + run.count("truncated")
 
 
-def _rates(found: Service) -> str:
-    if found.offered is None or found.served is None:
-        return ""
-    return tr(
-        "{offered} requests/s offered, {served} served",
-        offered=rate_per_s(found.offered),
-        served=rate_per_s(found.served),
-    )
-
-
 def _alone(run: Run) -> str:
     found = service(run)
+    if users := closed.loop(run):
+        return closed.alone(run, users)
     if found.offered is None:
         return tr(
             "{requests} that arrive at once take {time} with {label}: {served} requests/s.",
@@ -117,7 +110,12 @@ def _alone(run: Run) -> str:
             label=run.label,
             served=rate_per_s(found.served or 0.0),
         )
-    return f"{_bears(run)}{tr(': ')}{_rates(found)}{tr('.')}"
+    rates = tr(
+        "{offered} requests/s offered, {served} served",
+        offered=rate_per_s(found.offered),
+        served=rate_per_s(found.served or 0.0),
+    )
+    return f"{_bears(run)}{tr(': ')}{rates}{tr('.')}"
 
 
 def _bears(run: Run) -> str:
@@ -139,6 +137,8 @@ def _bears(run: Run) -> str:
 def _against(judged: Sequence[Run], best: Run, ties: list[str]) -> str:
     """The headline over several policies."""
     own = service(best)
+    if users := closed.loop(best):
+        return closed.against(best, ranked(judged)[-1], users)
     up = [run for run in judged if service(run).keeps_up]
     behind = [run for run in judged if not service(run).keeps_up]
     served = rate_per_s(own.served or 0.0)
