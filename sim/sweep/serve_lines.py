@@ -43,6 +43,8 @@ def serve_lines(setup: Setup) -> ServeLines:
     ):
         vllm += [ours, str(value)]
         sglang += [theirs, str(value)]
+    if threshold := limits.long_prefill_token_threshold:
+        vllm += ["--long-prefill-token-threshold", str(threshold)]
     vllm += ["--gpu-memory-utilization", f"{setup.gpu_memory_utilization:g}"]
     sglang += ["--mem-fraction-static", f"{_static_share(setup):.3f}"]
     notes = _notes(setup)
@@ -84,6 +86,8 @@ def _notes(setup: Setup) -> list[str]:
             f"{setup.replicas} such servers, each on {setup.tp} × {setup.device.name}, behind a "
             f"{setup.router} router"
         )
+    if threshold := setup.limits.long_prefill_token_threshold:
+        notes.append(f"chunks of at most {threshold} tokens of long prompts: SGLang has no word")
     if setup.limits.batching != "continuous":
         notes.append(f"{setup.limits.batching} batching: neither engine has it")
     if setup.limits.pressure.preemption != "recompute":

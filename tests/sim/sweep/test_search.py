@@ -246,6 +246,8 @@ def test_an_answer_in_words_and_as_a_record() -> None:
         ({"tp": 2, "max_num_seqs": 8}, "--tensor-parallel-size 2", "--max-running-requests 8", ""),
         ({"policy": "preallocation"}, "--no-enable-prefix-caching", "--disable-radix-cache",
          "neither engine serves under it"),
+        ({"long_prefill_token_threshold": 256}, "--long-prefill-token-threshold 256", "sglang",
+         "SGLang has no word"),
         ({"replicas": 3}, "vllm serve", "sglang.launch_server", "3 such servers"),
         ({"batching": "static"}, "vllm", "sglang", "static batching: neither engine has it"),
     ],
