@@ -57,6 +57,9 @@ class Log(NamedTuple):
     held: NDArray[np.uint8] = np.empty((0, STRETCHES), np.uint8)
     """Of each sample (rows of `timeline`), how much of each stretch of the addresses is held, in
     255ths; no rows where memory has no addresses."""
+    interval_s: float = 0.0
+    """Between the instants that samples are for; 0 where each stands for itself alone. A step that
+    lasts longer than this has one sample, for all instants within it."""
 
 
 class Recorder:
@@ -238,6 +241,7 @@ class Recorder:
             self._now_s,
             np.asarray(self._resumed),
             np.frombuffer(self._held, np.uint8).reshape(-1, STRETCHES),
+            self._interval_as / AS_PER_S,
         )
 
     def _event_columns(self) -> dict[str, Column]:

@@ -197,7 +197,7 @@ def _statistics(name: str, mean: float | None, percentiles: list[float]) -> list
 
 def _batch(log: Log) -> list[Metric]:
     s, t = log.steps, log.timeline
-    requests, sampled_in = log.requests, _while_running(log)
+    requests, sampled_in, instants = log.requests, _while_running(log), _instants(log)
     decode_tokens = int((s["decodes"] * s["steps"]).sum())
     sampled = "mean of samples at a fixed interval, within the makespan"
     rows = [
@@ -248,7 +248,7 @@ def _batch(log: Log) -> list[Metric]:
                 f"{name.capitalize()} mean",
                 "requests",
                 sampled,
-                _mean(t[name][sampled_in]),
+                _mean(t[name][sampled_in], instants[sampled_in]),
             ),
             Metric(
                 f"{name}_peak",
@@ -262,7 +262,7 @@ def _batch(log: Log) -> list[Metric]:
 
 
 def _prefix(log: Log) -> list[Metric]:
-    requests, t = log.requests, log.timeline
+    requests, t, inside = log.requests, log.timeline, _while_running(log)
     found = int(requests["cached_tokens"].sum())
     asked = int(requests["prompt_tokens"][~np.isnan(requests["first_scheduled_s"])].sum())
     return [
@@ -286,7 +286,7 @@ def _prefix(log: Log) -> list[Metric]:
             "bytes",
             "free, but with contents that a later request might find; "
             "mean of samples at a fixed interval, within the makespan",
-            _mean(t["cached_bytes"][_while_running(log)]),
+            _mean(t["cached_bytes"][inside], _instants(log)[inside]),
         ),
     ]
 
@@ -303,13 +303,14 @@ def _memory(log: Log, capacity: int) -> list[Metric]:
     }
     sampled = "mean share of the KV budget over samples at a fixed interval while requests run"
     busy = t["running"] > 0
+    instants = _instants(log)[busy]
     rows = [
         Metric(
             f"kv_{name}_share_mean",
             f"KV {name}",
             "%",
             f"{meaning[name]}; {sampled}",
-            _mean(100 * t[f"{name}_bytes"][busy] / capacity),
+            _mean(100 * t[f"{name}_bytes"][busy] / capacity, instants),
         )
         for name in MEMORY
     ]
@@ -328,7 +329,7 @@ def _memory(log: Log, capacity: int) -> list[Metric]:
             "Live of used",
             "%",
             "live ÷ (live + reserved + internal + metadata); mean over samples while requests run",
-            _mean(100 * t["live_bytes"][busy][taken] / used[taken]),
+            _mean(100 * t["live_bytes"][busy][taken] / used[taken], instants[taken]),
         ),
         Metric(
             "kv_cache_usage_perc",
@@ -336,7 +337,7 @@ def _memory(log: Log, capacity: int) -> list[Metric]:
             "%",
             "(live + reserved + internal + metadata) ÷ KV budget; mean over samples while requests "
             "run. Slot use is KV live, block use this",
-            _mean(100 * used / capacity),
+            _mean(100 * used / capacity, instants),
         ),
         Metric(
             "kv_used_peak_bytes",
@@ -349,5 +350,23 @@ def _memory(log: Log, capacity: int) -> list[Metric]:
     return rows
 
 
-def _mean(values: NDArray[np.float64] | NDArray[np.int64]) -> float | None:
-    return float(values.mean()) if len(values) else None
+def _instants(log: Log) -> NDArray[np.int64]:
+    """Sampling instants that each sample stands for: those up to the next sample's. A step longer
+    than the interval is seen once, and would count for as little as a moment of idling."""
+    time_s = log.timeline["time_s"]
+    if not log.interval_s or not len(time_s):
+        return np.ones(len(time_s), dtype=np.int64)
+    ends = np.append(time_s[1:], max(log.end_s, float(time_s[-1])))
+    due = [np.floor(times / log.interval_s + 1e-6).astype(np.int64) for times in (time_s, ends)]
+    found: NDArray[np.int64] = np.maximum(due[1] - due[0], 1)
+    return found
+
+
+def _mean(
+    values: NDArray[np.float64] | NDArray[np.int64], weights: NDArray[np.int64]
+) -> float | None:
+    if not len(values):
+        return None
+    if (weights == 1).all():
+        return float(values.mean())
+    return float(np.average(values, weights=weights))

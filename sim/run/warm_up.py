@@ -70,6 +70,7 @@ def counted(log: Log, since_s: float) -> Log:
         log.end_s,
         log.resumed_s[kept],
         log.held[sampled] if len(log.held) else log.held,
+        log.interval_s,
     )
 
 

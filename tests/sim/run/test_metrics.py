@@ -4,6 +4,8 @@ A step takes 100 ms, 10 ms more for each token it prefills and 1 ms more for eac
 that its decodes read (none in the second history). All of it is arithmetic that fits in the margin.
 """
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -17,6 +19,7 @@ from sim.policy.registry import parse_policy
 from sim.run.driver import run_simulated
 from sim.run.gaps import token_gaps
 from sim.run.metrics import compute_metrics
+from sim.run.simulation import simulate
 from workloads.schema import PrefixBlocks, Provenance, Trace
 
 MS = AS_PER_S // 1000
@@ -321,3 +324,22 @@ def test_every_metric_is_worked_out_here(smooth: tuple[Log, dict[str, float]]) -
         name for name in smooth[1] if f'"{name}"' not in text and not name.startswith(latencies)
     ]
     assert not missing
+
+
+def test_a_long_step_counts_for_every_instant_within_it(tmp_path: Path) -> None:
+    """Three steps of a second each in a run of 3 s with samples due every 2 ms, and nothing else.
+
+    Two requests of one chunk arrive at 0 and run for two steps, a third at 5 s for one. From 0 to
+    2 s two run, to 5 s none, to 6 s one: (2 x 2 + 1 x 1) / 6.
+    """
+    file = tmp_path / "three.csv"
+    file.write_text(
+        "arrival_s,prompt_tokens,output_tokens\n0,10,2\n0,10,2\n5,10,1\n", encoding="utf-8"
+    )
+    run = simulate(
+        file, model="llama-small", gpu="a100-40gb", policy="paging", cost="fixed:seconds=1"
+    )
+    metrics = {row.name: row.value for row in run.metrics_list}
+    assert metrics["makespan_s"] == 6
+    assert metrics["running_mean"] == pytest.approx(5 / 6, rel=2e-3)
+    assert metrics["waiting_mean"] == 0
