@@ -28,7 +28,9 @@ BASE: dict[str, Any] = {"model": "llama-2-7b", "gpu": "a100-40gb"}
 def steady(requests: int) -> Trace:
     """A request a second; each is one step: eight tokens of prompt, one of output."""
     ones = np.ones(requests, dtype=np.int64)
-    return Trace("steady", np.arange(requests) * 1.0, 8 * ones, ones, Provenance("x", requests))
+    return Trace(
+        "steady", np.arange(requests, dtype=np.float64), 8 * ones, ones, Provenance("x", requests)
+    )
 
 
 def test_by_hand() -> None:
@@ -307,7 +309,9 @@ def test_a_winner_that_changes_answers_says_so(lossy: dict[str, str]) -> None:
     request of 64 + 64 tokens takes 64 MiB of Llama 2's 512 KiB a token: 8 at once fit 512 MiB."""
     count = 64
     lengths = np.full(count, 64, dtype=np.int64)
-    trace = Trace("same", np.arange(count) * 1.0, lengths, lengths, Provenance("x", count))
+    trace = Trace(
+        "same", np.arange(count, dtype=np.float64), lengths, lengths, Provenance("x", count)
+    )
     base = RunOptions(
         **BASE, cost="fixed:seconds=0.01", kv_cache_memory="512MiB", slo="e2e_p100=1s"
     )
