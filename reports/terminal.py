@@ -1,5 +1,6 @@
 """The outcome on a terminal of 80 columns: the verdict, a row a run, where the times are from."""
 
+import re
 from collections.abc import Mapping, Sequence
 from textwrap import wrap
 from typing import NamedTuple
@@ -21,6 +22,12 @@ from reports.verdict import verdict
 from workloads.console import console
 
 WIDTH = 80
+
+PARTS = re.compile(
+    r"\s*(?:[\d.,]+ (?:%|[a-zA-Z]+)|[\u2e80-\uffff]|[^\s\u2e80-\uffff]+)[，。；：、！？）]*"
+)
+"""What a line of Chinese may not break: a word, a number with its unit, a sign, each with the
+punctuation behind it."""
 
 TERMINAL = (
     "finished",
@@ -67,17 +74,15 @@ def print_outcome(runs: Sequence[Run]) -> None:
 
 
 def wrapped(text: str) -> list[str]:
-    """The text in lines of at most 80 columns; signs of Chinese take two, and break anywhere."""
+    """The text in lines of at most 80 columns; Chinese breaks between signs."""
     if current() == "en":
         return wrap(text, WIDTH, break_long_words=False, break_on_hyphens=False)
-    lines, width = [""], 0
-    for sign in text:
-        own = 2 if ord(sign) >= 0x2E80 else 1
-        if width + own > WIDTH:
+    lines = [""]
+    for part in PARTS.findall(text):
+        if cell_len(lines[-1] + part.rstrip()) > WIDTH:
+            lines[-1] = lines[-1].rstrip()
             lines.append("")
-            width = 0
-        lines[-1] += sign
-        width += own
+        lines[-1] += part if lines[-1] else part.lstrip()
     return lines
 
 
@@ -113,7 +118,7 @@ def summary_table(
     table.add_column(tr("policy"), no_wrap=True)
     for row in shown:
         unit = row.unit.replace("requests", "")  # wider than any count of them
-        label = retold(row.label) if current() != "en" else SHORT.get(row.name, row.label)
+        label = retold(SHORT.get(row.name, row.label))
         heading = "\n".join([*label.replace(" ", "\n").split("\n"), *filter(None, [unit])])
         if row.name in SHORT and current() == "en":
             heading = "\n".join(filter(None, [label, unit]))

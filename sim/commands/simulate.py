@@ -89,7 +89,7 @@ def simulate(
         return
     if not json:
         for note in dict.fromkeys(note for each in setups for note in notes(each)):
-            print(tr("note: {text}", text=note))
+            print(tr("note: {text}", text=retold(note)))
         if options.arrivals is not None and options.request_rate is not None:
             each_once = requests.arrival_s[:: options.samples]
             if unlike := rate_note(options.arrivals, options.request_rate, each_once):
@@ -114,7 +114,7 @@ def simulate(
                 said.setdefault(summary(each, unserved[each.name]), []).append(each.name)
         for line, whose in said.items():
             every = len(whose) == len(setups) > 1
-            print(f"{tr('every policy') if every else ', '.join(whose)}: {line}")
+            print(f"{tr('every policy') if every else tr(', ').join(whose)}{tr(': ')}{line}")
     command = shlex.join(["kvtwin", *sys.argv[1:]])
     metrics: dict[str, list[dict[str, Any]]] = {}
     with replaced_folder(output) as staged, Progress(len(setups)) as progress:

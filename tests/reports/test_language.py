@@ -12,7 +12,7 @@ import pytest
 from cyclopts import App
 from rich.console import Console
 
-from reports import comparison, sections, sweep
+from reports import comparison, sections, sweep, terminal
 from reports.build import render
 from reports.figures import agreement, time_split, waterfall
 from reports.figures import frontier as frontier_figure
@@ -64,6 +64,7 @@ def in_tables() -> Iterator[str]:
     yield RULE
     yield from comparison.GROUPS
     yield "Other"
+    yield from terminal.SHORT.values()
     yield from ("yes", "no", "arrival", "preemptions")
     yield from ("shared layers", "layers", "of them", "of scales", "per token", "per sequence")
     yield from ("longest", "shortest", "without the warm-up")
@@ -149,6 +150,17 @@ def test_the_terminal_speaks_chinese(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "从 10 s 起" in said.headline
     assert "最慢的请求" in out
     json.dumps(said.details)
+
+
+def test_chinese_lines_break_between_signs() -> None:
+    """Neither a number from its unit, nor a word, nor before punctuation; no space at an end."""
+    text = "一" * 36 + "浪费 74.7 %。" + "二" * 34 + "paging、策略"
+    with speaking("zh"):
+        assert terminal.wrapped(text) == [
+            "一" * 36 + "浪费",
+            "74.7 %。" + "二" * 34,
+            "paging、策略",
+        ]
 
 
 def test_the_chinese_readme_has_every_command_and_section() -> None:
@@ -243,6 +255,8 @@ def test_lang_may_stand_anywhere_and_names_a_language() -> None:
          "在所有已发出的请求中，无回答者计为无穷；至多 2 s；不含预热期"),
         ("interpolated linearly between the two nearest values; without the warm-up",
          "在最近的两个值之间线性插值；不含预热期"),
+        ("runs are compiled (KVTWIN_COMPILE=0 interprets them); compiling takes about half a "
+         "minute, once", "运行以编译形式执行（KVTWIN_COMPILE=0 则解释执行）；编译约需半分钟，仅一次"),
         ("a text of somebody else's", "a text of somebody else's"),
     ],
 )  # fmt: skip
