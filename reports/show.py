@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reports.bands import spans
-from reports.cuts import cuts
 from reports.formats import duration, gib
 from reports.language import tr
 from reports.load import Run, optional
@@ -23,7 +22,7 @@ def print_run(run: Run) -> None:
     """All of it, within 80 columns."""
     print_outcome([run])
     print()
-    for line in (*_sparklines(run), *_wasted(run), *_cut(run), *_slowest(run)):
+    for line in (*_sparklines(run), *_wasted(run), *_slowest(run)):
         print(line)
 
 
@@ -67,13 +66,6 @@ def _wasted(run: Run) -> Iterator[str]:
                 use=tr(look.label),
                 meaning=tr(look.meaning),
             )
-
-
-def _cut(run: Run) -> Iterator[str]:
-    found = cuts(run)
-    lost = sum(found)
-    if lost:
-        yield tr("not served in full: {count} requests", count=f"{lost:,}")
 
 
 def _slowest(run: Run) -> Iterator[str]:

@@ -58,7 +58,7 @@ def print_outcome(runs: Sequence[Run]) -> None:
     """Verdict, table, source of the times and warnings, on stdout."""
     runs = named(runs)
     said = verdict(runs)
-    for line in (said.headline, *said.details[:2]):
+    for line in dict.fromkeys((said.headline, *said.details[:2], *said.vital)):
         print("\n".join(wrapped(line)))
     print()
     console().print(summary_table({run.label: run.info.metrics for run in runs}))

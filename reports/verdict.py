@@ -38,6 +38,7 @@ class Verdict(NamedTuple):
     headline: str
     details: tuple[str, ...]
     best: str | None
+    vital: tuple[str, ...] = ()  # details that a terminal says too
 
 
 def verdict(runs: Sequence[Run], validation: Validation | None = None) -> Verdict:
@@ -62,16 +63,16 @@ def verdict(runs: Sequence[Run], validation: Validation | None = None) -> Verdic
     headline = (
         _alone(best) if len(judged) == 1 else _against(judged, best, [run.label for run in ties])
     )
+    vital = (*cut_sentences(runs), *_apart(runs, judged))
     details = (
         *_load(best, alone=len(judged) == 1),
         *_latencies(judged, best),
         *_ties(ties),
-        *cut_sentences(runs),
-        *_apart(runs, judged),
+        *vital,
         *_unknown_limitations(runs),
         *_waste(judged, best),
     )
-    return Verdict(*_tone(best), headline, details, best.label if len(judged) > 1 else None)
+    return Verdict(*_tone(best), headline, details, best.label if judged[1:] else None, vital)
 
 
 def comparable(runs: Sequence[Run]) -> bool:
@@ -208,18 +209,17 @@ def _load(run: Run, alone: bool) -> tuple[str, ...]:
     if found.caught_up_s is not None:
         return (
             tr(
-                "At most {waiting} wait, at {time}.",
+                "At most {waiting} wait before one that arrives, at {time}.",
                 waiting=counted(found.waiting_peak, "request"),
                 time=duration(found.peak_s),
             ),
         )
     tail = run.value("ttft_ms_p99")
     state = tr("the queue still grows") if found.grows else tr("the queue grows no more")
-    bears = () if alone else (_bears(run) + tr("."),)
     return (
-        *bears,
+        *(() if alone else (_bears(run) + tr("."),)),
         tr(
-            "When arrivals end, at {end}, {waiting} wait and {state}; TTFT p99 is {tail}.",
+            "At the last arrival, {end}, {waiting} wait before it and {state}; TTFT p99 is {tail}.",
             end=duration(found.arrivals_end_s),
             waiting=counted(found.waiting_at_end, "request"),
             state=state,
@@ -370,12 +370,12 @@ def _swept(found: sweep.Sweep) -> Verdict:
     said = [sweep.headline(found, policy) for policy in found.lines]
     up = [service(run).keeps_up for line in found.lines.values() for _, run in line]
     tone = "ok" if all(up) else "mixed" if any(up) else "failed"
-    apart = [
+    apart = tuple(
         tr("{label} changes the model's answers: {loss}.", label=policy, loss=retold(loss))
         for policy, loss in sweep.lossy(found).items()
-    ]
+    )
     status = tr("what varies: {axis}", axis=tr(found.axis.name))
-    return Verdict(tone, status, said[0], (*said[1:], *apart), None)
+    return Verdict(tone, status, said[0], (*said[1:], *apart), None, apart)
 
 
 def _none_served(runs: Sequence[Run]) -> Verdict:

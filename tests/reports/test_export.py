@@ -16,7 +16,7 @@ from reports.load import Run, load_runs
 from reports.perfetto import perfetto
 from reports.show import print_run, sparkline
 from reports.terminal import print_outcome
-from tests.reports.cases import Case, write_case
+from tests.reports.cases import TOO_LONG, Case, write_case
 from tests.reports.synthetic import PAGING, PREALLOCATION, Write
 from tests.reports.test_browser import CHROMIUM
 
@@ -109,7 +109,7 @@ def test_the_terminal_fits_80_columns_and_says_the_load(
     assert max(map(len, out.splitlines())) <= 80
     said = " ".join(out.split())
     assert "falls behind from 10 s: 1.01 requests/s offered, 0.5 served." in said
-    assert "49 requests wait and the queue still grows" in said
+    assert "49 requests wait before it and the queue still grows" in said
     for heading in ("Served", "ttft", "tpot", "Waiting", "Pre-", "empted"):
         assert heading in out
     assert "Offered: 1.01 requests/s. Times: measured kernel times: table." in out
@@ -159,3 +159,17 @@ def test_what_a_measured_run_did_not_record_is_not_zero(
     row = re.search(r'data-metric="num_preemptions".*?</tr>', page, re.S)
     assert row
     assert "not recorded" in row[0]
+
+
+def test_a_terminal_says_what_is_cut_and_what_is_lossy(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """5 of 100 get half of their output; a window forgets."""
+    cut = write_case(tmp_path / "a", Case(servers=10, truncated=5, cut_prompt=TOO_LONG))
+    said = " ".join(shown_by(capsys, load_runs([cut])[0]).split())
+    assert "5 of 100 requests are cut short by the longest context of 2,048 tokens." in said
+    window = Case("sliding_window:window=8", servers=10, limitation="forgets old tokens")
+    exact = write_case(tmp_path / "b", Case(servers=10))
+    print_outcome(load_runs([exact, write_case(tmp_path / "c", window)]))
+    said = " ".join(capsys.readouterr().out.split())
+    assert "Apart, because it changes the model's answers: sliding_window:window=8" in said

@@ -64,8 +64,8 @@ TABLE = {
         "failed",
         f"{P16} falls behind from 10 s: 1.01 requests/s offered, 0.5 served.",
         # TTFT of request i is i + 0.1 s, so its p99 is 98.01 + 0.1
-        "When arrivals end, at 99 s, 49 requests wait and the queue still grows; TTFT p99 is "
-        "98.1 s.",
+        "At the last arrival, 99 s, 49 requests wait before it and the queue still grows; TTFT p99 "
+        "is 98.1 s.",
     ),
     "all at once": Expected(
         [Case(arrivals_s=(0.0,) * 100)],
@@ -77,7 +77,7 @@ TABLE = {
         "mixed",
         f"{P16} falls behind from 10 s and catches up by 166 s: 0.503 requests/s offered, "
         "0.498 served.",
-        "At most 24 requests wait, at 49 s.",  # 49 − (⌊49/2⌋ + 1)
+        "At most 24 requests wait before one that arrives, at 49 s.",  # 49 − (⌊49/2⌋ + 1)
     ),
     "one keeps up": Expected(
         [PREALLOCATION, FREE],
