@@ -24,7 +24,7 @@ from workloads.console import console
 WIDTH = 80
 
 PARTS = re.compile(
-    r"\s*(?:[\d.,]+ (?:%|[a-zA-Z]+)|[\u2e80-\uffff]|[^\s\u2e80-\uffff]+)[，。；：、！？）]*"
+    r"\s*（?(?:[\d.,]+ (?:%|[a-zA-Z]+)|[\u2e80-\uffff]|[^\s\u2e80-\uffff]+)[，。；：、！？）]*"
 )
 """What a line of Chinese may not break: a word, a number with its unit, a sign, each with the
 punctuation behind it."""

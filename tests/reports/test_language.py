@@ -154,12 +154,13 @@ def test_the_terminal_speaks_chinese(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 def test_chinese_lines_break_between_signs() -> None:
     """Neither a number from its unit, nor a word, nor before punctuation; no space at an end."""
-    text = "一" * 36 + "浪费 74.7 %。" + "二" * 34 + "paging、策略"
+    text = "一" * 36 + "浪费 74.7 %。" + "二" * 34 + "paging、" + "三" * 35 + "（甲）"
     with speaking("zh"):
         assert terminal.wrapped(text) == [
             "一" * 36 + "浪费",
             "74.7 %。" + "二" * 34,
-            "paging、策略",
+            "paging、" + "三" * 35,
+            "（甲）",
         ]
 
 
@@ -256,7 +257,8 @@ def test_lang_may_stand_anywhere_and_names_a_language() -> None:
         ("interpolated linearly between the two nearest values; without the warm-up",
          "在最近的两个值之间线性插值；不含预热期"),
         ("runs are compiled (KVTWIN_COMPILE=0 interprets them); compiling takes about half a "
-         "minute, once", "运行以编译形式执行（KVTWIN_COMPILE=0 则解释执行）；编译约需半分钟，仅一次"),
+         "minute, once",
+         "运行以编译形式执行（KVTWIN_COMPILE=0 则解释执行）；编译约需半分钟，仅一次"),
         ("a text of somebody else's", "a text of somebody else's"),
     ],
 )  # fmt: skip
