@@ -188,21 +188,54 @@ def find_device(name: str, *, memory_alone: bool = False) -> Device:
     words = lower.replace("_", "-").replace(" ", "-")
     if words.removeprefix("rtx-") in DEVICES:
         return DEVICES[words.removeprefix("rtx-")]
-    like = [one for one in DEVICES if one.startswith(words) or words.startswith(one)]
+    if (reported := _driver_name(words)) is not None:
+        return reported
+    like = [one for one in DEVICES if f"{one}-".startswith(f"{words}-")]
+    if not OTHERS.intersection(words.split("-")):
+        like += [one for one in DEVICES if words.startswith(f"{one}-")]
     if not like and (reported := device_called(words)) is not None:
         like = [reported.name]
     if len(like) == 1 and like[0].startswith(words):
         return DEVICES[like[0]]
     hint = f"it may be {' or '.join(like)}" if like else suggestion(lower, DEVICES)
+    if not like and OTHERS.intersection(words.split("-")):
+        hint = "none of the known ones is that card"
     raise InputError(
         f"--gpu {name}: no such device; {hint} "
         "(or custom:memory=48GiB,bandwidth=1.2TB/s,flops=200TFLOP/s)"
     )
 
 
+OTHERS = frozenset(
+    {
+        "a2", "a10", "a16", "a30", "a40", "a4000", "a4500", "a5000", "ada", "gb300", "gh200", "k80",
+        "l2", "l40", "laptop", "max", "mi210", "mi250", "mi250x", "mi300a", "mi350x", "mi355x",
+        "mig", "p4", "p40", "p100", "pcie", "super", "ti", "3080", "4070", "4080", "4090d", "5070",
+        "5080", "5090d",
+    }
+)  # fmt: skip
+"""Words of cards that aren't known, and whose numbers aren't those of a card with a like name."""
+MAKERS = frozenset(
+    {"nvidia", "geforce", "tesla", "amd", "instinct", "sxm", "sxm2", "sxm4", "sxm5", "oam"}
+)
+
+
+def _driver_name(words: str) -> Device | None:
+    """The device that a driver's whole name means: every word of it is known."""
+    found = set(words.split("-")) - MAKERS
+    if "hbm3" in found:  # H100 80GB HBM3 has the SXM board's memory; a PCIe card has HBM2e
+        found -= {"hbm3", "80gb"}
+    if found == {"rtx", "a6000"}:
+        found = {"a6000"}
+    same = [device for name, device in DEVICES.items() if set(name.split("-")) == found]
+    return same[0] if same else None
+
+
 def device_called(reported: str) -> Device | None:
     """The preset for a name as drivers report it, such as `NVIDIA GeForce RTX 4090`."""
     words = set(reported.lower().replace("-", " ").split())
+    if OTHERS & words:
+        return None
     named = [name for name in DEVICES if words.issuperset(name.split("-"))]
     longest = max(named, key=lambda name: len(name.split("-")), default=None)  # h100-nvl, not h100
     return DEVICES[longest] if longest else None

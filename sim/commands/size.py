@@ -28,7 +28,7 @@ from sim.model.presets import find_model, model_names
 from sim.policy.paging import Paging
 from sim.policy.registry import parse_policy
 from sim.policy.spec import Policy
-from sim.run.engine_presets import Engine, find_engine
+from sim.run.engine_presets import NEWEST, Engine, find_engine
 from sim.run.seam import check_manager, told_by
 from sim.units import gib, parse_bytes
 from workloads.console import console, print_json, sheet
@@ -140,9 +140,10 @@ def size(
     longest = max(context) if max_model_len is None else max_model_len
     pool = ledger.pool(longest)
     swap_bytes = _bytes("--swap-space", swap_space) or 0
+    asked = [preset.sizes(spec, ledger.model) for spec in policy]
     sizings: list[Sizing] = []
     refusals: dict[str, str] = {}
-    for spec, parsed in [(spec, parse_policy(spec)) for spec in policy]:
+    for spec, parsed in [(spec, parse_policy(spec)) for spec in asked]:
         try:
             check_manager(parsed, pool, spec)
             with told_by(parsed, spec):
@@ -186,6 +187,11 @@ def size(
             f"  Maximum concurrency for {longest:,} tokens per request: "
             f"{blocks['concurrency']:.2f}x"
         )
+        if ledger.model.kv_window_bytes():
+            print(
+                f"  It counts {blocks['in_flight']:,} tokens in flight for every request, the most "
+                "that steps may hold beside its windows; above, requests hold what they wrote."
+            )
     if preset.device_limits:
         print(f"\n--engine {engine}: {seqs:,} requests at once, {tokens:,} tokens a step")
     print(f"\n{binds}")
@@ -218,8 +224,11 @@ def _vllm(
     """vLLM's own cut, where it is asked for or layers keep different things, under paging."""
     model = ledger.model
     differ = model.kv_window_bytes() or model.states
-    if not isinstance(policy, Paging) or not (differ or engine.name.startswith("vllm")):
+    asked = engine.name.startswith("vllm")
+    if not isinstance(policy, Paging) or not (differ or asked):
         return None
+    if asked and not engine.name.startswith(NEWEST.name):
+        return None  # another version's cut
     in_flight = tokens * (1 + engine.rules.async_scheduling)  # vLLM's max_in_flight_tokens
     try:
         # where no layer attends, vLLM leaves prefix caching off
@@ -232,6 +241,7 @@ def _vllm(
         "groups": len(cut.groups),
         "tokens": cut.tokens(longest, in_flight),
         "concurrency": cut.concurrency(longest, in_flight),
+        "in_flight": in_flight,
     }
 
 
@@ -279,7 +289,7 @@ def sizing_json(
                 "block_table_bytes": sizing.table_bytes,
                 "cache_tokens": sizing.cache_tokens,
                 "host_blocks": sizing.host_blocks,
-                "concurrency_at_max_model_len": sizing.concurrency,
+                "concurrency_at_max_model_len": None if model.states else sizing.concurrency,
                 "longest_tokens": sizing.longest_tokens,
                 "requests": [
                     {

@@ -70,8 +70,7 @@ def sizing_text(ledger: Ledger, sizing: Sizing) -> str:
     if sizing.blocks is not None and sizing.cache_tokens is not None:
         lines.append(
             f"  {sizing.blocks:,} blocks × {sizing.cache_tokens // sizing.blocks} = "
-            f"{sizing.cache_tokens:,} tokens; {sizing.concurrency:.2f}x at "
-            f"{sizing.max_model_len:,} tokens"
+            f"{sizing.cache_tokens:,} tokens{_times(ledger, sizing)}"
         )
         lines.append(
             f"  block table of the longest context: {sizing.table_bytes:,} B a sequence, "
@@ -98,6 +97,13 @@ def sizing_text(ledger: Ledger, sizing: Sizing) -> str:
     elif len(sizing.fits) > 1:
         lines.append("  one of each together: doesn't fit")
     return "\n".join(lines)
+
+
+def _times(ledger: Ledger, sizing: Sizing) -> str:
+    """Tokens over the longest context; with states beside tokens it can't be reached."""
+    if ledger.model.states:
+        return ", fewer with a state of each sequence"
+    return f"; {sizing.concurrency:.2f}x at {sizing.max_model_len:,} tokens"
 
 
 def _held(ledger: Ledger, fit: Fit) -> str:

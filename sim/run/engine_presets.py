@@ -61,6 +61,13 @@ class Engine:
             return placement + Prefix() if self.prefix_caching else placement
         return policy
 
+    def sizes(self, spec: str, model: Model) -> str:
+        """The policy that `size` counts with: paging as this engine does it, unless told more."""
+        plain = spec in ("paging", "paging:block_size=16")
+        if plain and self.window_groups and _windows_of_equal_layers(model):
+            return f"paging:block_size={self.block_size},layers=capped"
+        return spec
+
     def block_bytes(self, model: Model, token_bytes: int) -> int:
         """Of one block, where all layers together store so many bytes of a token."""
         size = self.block_size * token_bytes

@@ -231,3 +231,27 @@ def test_states_are_a_line_of_what_is_held(capsys: Capture) -> None:
     assert fit["kv_cache"]["payload"] == fit["fit"] * 1000 * 6144
     assert sum(fit["kv_cache"].values()) == found["kv_cache_bytes"]
     assert found["vllm_0.32"]["groups"] == 1 + 4  # attention's table, and 23 layers in sixes
+
+
+def test_windows_are_counted_as_the_engine_simulates_them(capsys: Capture) -> None:
+    """Gemma 3 27B in 20 GiB: 16,384 blocks of 10 layers. A request of 32,768 tokens has 2,048 for
+    its full layers and 65 for each of six groups with windows of 1,024: 2,438, so 6 fit."""
+    given: dict[str, Any] = {
+        "model": "gemma-3-27b",
+        "gpu": "h100",
+        "context": (32_768,),
+        "kv_cache_memory": "20GiB",
+        "engine": "vllm-0.32",
+    }
+    found = sized(capsys, **given)
+    assert found["policies"][0]["policy"] == "paging:block_size=16,layers=capped"
+    assert found["policies"][0]["requests"][0]["fit"] == 16_384 // (2048 + 6 * 65)
+    assert "6 requests of the" in found["binds"]
+    older = sized(capsys, **{**given, "engine": "vllm-0.19"})
+    assert older["policies"][0]["policy"] == "paging:block_size=16"
+    assert older["vllm_0.32"] is None
+
+
+def test_what_states_leave_no_room_for_is_not_promised(capsys: Capture) -> None:
+    found = sized(capsys, model="nemotron-3-nano-30b-a3b", gpu="h200", context=(1000,))
+    assert found["policies"][0]["concurrency_at_max_model_len"] is None

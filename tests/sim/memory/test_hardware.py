@@ -84,9 +84,6 @@ def test_gb_is_not_gib() -> None:
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
-        ("NVIDIA H100 80GB HBM3", "it may be h100 "),  # as nvidia-smi has it
-        ("NVIDIA A100-SXM4-80GB", "it may be a100-80gb "),
-        ("Tesla V100-SXM2-16GB", "it may be v100-16gb "),
         ("H100-80GB", "it may be h100 "),
         ("a100", "it may be a100-40gb or a100-80gb "),
         ("v100", "it may be v100-16gb or v100-32gb "),
@@ -96,3 +93,37 @@ def test_a_name_of_the_driver_or_of_a_family_names_its_devices(name: str, hint: 
     with pytest.raises(InputError) as raised:
         find_device(name)
     assert hint in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "device"),
+    [
+        ("NVIDIA H100 80GB HBM3", "h100"),
+        ("NVIDIA H100 NVL", "h100-nvl"),
+        ("NVIDIA A100-SXM4-80GB", "a100-80gb"),
+        ("NVIDIA A100-SXM4-40GB", "a100-40gb"),
+        ("NVIDIA GeForce RTX 4090", "rtx-4090"),
+        ("NVIDIA RTX A6000", "a6000"),
+        ("NVIDIA B200", "b200"),
+        ("NVIDIA H200", "h200"),
+        ("Tesla T4", "t4"),
+        ("Tesla V100-SXM2-16GB", "v100-16gb"),
+        ("AMD Instinct MI300X", "mi300x"),
+    ],
+)
+def test_names_as_nvidia_smi_prints_them(name: str, device: str) -> None:
+    assert find_device(name).name == device
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "NVIDIA GeForce RTX 4090 Laptop GPU", "RTX 4090 Laptop GPU", "GH200", "NVIDIA GH200 480GB",
+        "RTX 6000 Ada", "NVIDIA RTX 6000 Ada Generation", "NVIDIA A10", "a10", "L40", "H100 PCIe",
+        "NVIDIA H100 PCIe", "NVIDIA A100 80GB PCIe", "NVIDIA GeForce RTX 3090 Ti",
+    ],
+)  # fmt: skip
+def test_no_other_card_stands_for_one_that_is_not_known(name: str) -> None:
+    with pytest.raises(InputError, match="none of the known ones is that card"):
+        find_device(name)
+    assert device_called(name) is None
