@@ -309,7 +309,7 @@ def test_the_chinese_page(
     assert page.evaluate("document.documentElement.lang") == "zh-CN"
     assert (opened.messages, opened.requests) == ([], [file.as_uri()])
     assert opened.page.evaluate("document.documentElement.scrollWidth") == 390
-    assert page.locator("#load-over-time .xtitle").text_content() == "自首个到达起的时间 (s)"
+    assert page.locator("#load-over-time .xtitle").text_content() == "自首个到达起的时间（s）"
     page.close()
 
 
