@@ -255,3 +255,25 @@ def test_windows_are_counted_as_the_engine_simulates_them(capsys: Capture) -> No
 def test_what_states_leave_no_room_for_is_not_promised(capsys: Capture) -> None:
     found = sized(capsys, model="nemotron-3-nano-30b-a3b", gpu="h200", context=(1000,))
     assert found["policies"][0]["concurrency_at_max_model_len"] is None
+
+
+def test_a_window_in_every_layer_is_a_plateau(tmp_path: Path, capsys: Capture) -> None:
+    """Llama's shape with windows of 64 in all layers: 64 × 16 KiB, and no byte a token more."""
+    config = {
+        "model_type": "mistral",
+        "hidden_size": 1024,
+        "num_hidden_layers": 8,
+        "num_attention_heads": 16,
+        "num_key_value_heads": 8,
+        "intermediate_size": 2816,
+        "vocab_size": 1000,
+        "max_position_embeddings": 4096,
+        "sliding_window": 64,
+    }
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    page = tmp_path / "page.html"
+    size(model=str(tmp_path), gpu=GPU, context=(512,), engine="vllm-0.32", output=page)
+    said = page.read_text()
+    assert "keeps at most 1,048,576 B of windows" in said  # 64 × 2 × 8 layers × 8 heads × 64 × 2 B
+    assert "0 B a token" not in said.split("<main>")[0]
+    assert "tokens in flight for every request" in capsys.readouterr().out
