@@ -100,7 +100,8 @@ def measure_hardware(machine: Machine, dtype: torch.dtype) -> "Hardware":
     source = torch.zeros(COPIED_BYTES[kind], dtype=torch.uint8, device=device)
     target = torch.zeros_like(source)
     copied = seconds(machine, lambda: target.copy_(source))
-    host = torch.zeros(COPIED_BYTES[kind] // 4, dtype=torch.uint8, pin_memory=kind == "cuda")
+    there = device.type == "cuda"
+    host = torch.zeros(COPIED_BYTES[kind] // 4, dtype=torch.uint8, pin_memory=there)
     left = seconds(machine, lambda: host.copy_(source[: len(host)], non_blocking=True))
     size = MATMUL_SIZE[kind]
     a = torch.randn(size, size, device=device).to(dtype)

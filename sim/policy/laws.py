@@ -100,7 +100,7 @@ def grows(manager: Manager) -> bool:
     try:
         manager.grow(1)
         manager.check_integrity()
-    except (AssertionError, StopIteration):
+    except (AssertionError, KeyError, StopIteration):
         return False
     return True
 

@@ -91,10 +91,23 @@ def latencies(out: Outcome) -> dict[str, Value]:
     return found
 
 
+def seen(out: Outcome) -> list[dict[str, float]]:
+    """The timeline's rows, each as often as it stands for an instant at which samples are due: for
+    those after it up to the next row, in whole nanoseconds, and once at least."""
+    line, interval = rows(out.log.timeline), round(out.history.interval_s * 1e9)
+    times = [round(1e9 * t["time_s"]) for t in line]
+    ends = [*times[1:], max([round(1e9 * out.log.end_s), *times[-1:]])]
+    found = []
+    for row, time, end in zip(line, times, ends, strict=True):
+        due = range(time // interval + 1, end // interval + 1)
+        found += [row] * max(1, len(due))
+    return found
+
+
 def batch(out: Outcome) -> dict[str, Value]:
     requests, steps = rows(out.log.requests), rows(out.log.steps)
     start, end = span(out)
-    samples = [t for t in rows(out.log.timeline) if start <= t["time_s"] <= end]
+    samples = [t for t in seen(out) if start <= t["time_s"] <= end]
     found: dict[str, Value] = {
         "steps": sum(s["steps"] for s in steps),
         "prefill_tokens": sum(s["prefill_tokens"] for s in steps),
@@ -117,7 +130,7 @@ def batch(out: Outcome) -> dict[str, Value]:
 
 def memory(out: Outcome) -> dict[str, Value]:
     capacity = out.history.pool.capacity_bytes
-    busy = [t for t in rows(out.log.timeline) if t["running"]]
+    busy = [t for t in seen(out) if t["running"]]
     found: dict[str, Value] = {
         f"kv_{name}_share_mean": mean([100 * t[f"{name}_bytes"] / capacity for t in busy])
         for name in MEMORY
