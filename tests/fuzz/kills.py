@@ -34,7 +34,12 @@ COMMANDS = {
         "traces", "generate", "--requests", "20000", "--request-rate", "10", "-o", "t.jsonl",
     ],
 }  # fmt: skip
-LEFT = {"simulate": "out", "report": "report.html", "generate": "t.jsonl"}
+LEFT = {
+    "simulate": {"out"},
+    "report": {"report.html"},
+    "generate": {"t.jsonl", "t.jsonl.recipe.json"},
+}
+"""What each command leaves; whatever else has such a name in its own was a leftover."""
 
 
 def start(folder: Path, arguments: list[str]) -> subprocess.Popen[str]:
@@ -127,8 +132,9 @@ class Kills:
             self._whole(name, COMMANDS[name])
             self.counts["next runs"] += 1
             own = LEFT[name.split(",")[0]]
-            left = [path.name for path in self.folder.iterdir() if own in path.name]
-            self.counts["left lying after the next run"] += len(left) - left.count(own)
+            names = {path.name for path in self.folder.iterdir()} - own
+            left = [name for name in names if any(each in name for each in own)]
+            self.counts["left lying after the next run"] += len(left)
 
     def _whole(self, name: str, arguments: list[str]) -> None:
         """The command to its end, which also says how long it takes on the machine as it is now."""
