@@ -151,7 +151,7 @@ class Contract:
         assert self.manager.longest() >= 1
 
     def admit(self, word: int) -> None:
-        """Admitted means that the whole context can be allocated."""
+        """Admitted means that the whole context can be allocated, if need be chunk by chunk."""
         prompt, output, first = cut(word, 30, 30, 40)
         longest = min(self.max_len, self.manager.longest() + 1)
         if prompt >= longest:
@@ -163,13 +163,17 @@ class Contract:
     def _admit(self, seq: Sequence, first: int) -> None:
         manager = self.manager
         before = answers(manager)
-        fits = manager.can_admit(seq)
+        fits = manager.can_admit(seq) and manager.can_begin(seq, first)
+        whole = manager.can_begin(seq, seq.target)  # in one chunk, which windows don't shorten
         assert answers(manager) == before, "a question changed something"
         if not fits:
             assert manager.decoding or self.prefilling or self.resting, "never to be served"
             return
         manager.admit(seq)
-        assert manager.can_extend(seq, seq.target - seq.stored), "admitted, but doesn't fit"
+        left = seq.target - seq.stored
+        assert manager.can_extend(seq, left if whole else min(first, left)), (
+            "admitted, but doesn't fit"
+        )
         self.prefilling.append(seq)
         self._extend(seq, first)
 
