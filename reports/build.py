@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from reports import comparison, export, formats, sections, theme
@@ -13,10 +12,11 @@ from reports.arrays import Arrays
 from reports.assets import plotly_js
 from reports.caveats import caveats
 from reports.charts import SHOWN, charts, shown
+from reports.environment import environment
 from reports.figures import time_split, waterfall
 from reports.figures.agreement import VERDICTS
 from reports.grid import find_grid
-from reports.language import LANGUAGES, Language, current, retold, speaking, tr
+from reports.language import LANGUAGES, Language, current, speaking, tr
 from reports.load import Run, knows_parts, load_runs, samples_kv, uniquely_labelled
 from reports.ranking import limitation
 from reports.replays import hidden_table, named, replays
@@ -24,7 +24,6 @@ from reports.sweep import find_sweep, in_order
 from reports.validation import Validation, load_validation
 from reports.verdict import RULE, comparable, verdict
 from workloads.errors import InputError
-from workloads.outgoing import in_page
 from workloads.write import replacing
 
 
@@ -83,16 +82,6 @@ def render(
     runs: Sequence[Run], title: str | None = None, validation: Validation | None = None
 ) -> str:
     """The page, in the language spoken. It holds neither the time nor the place of its making."""
-    environment = Environment(
-        loader=PackageLoader("reports"),
-        autoescape=True,
-        finalize=in_page,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.globals["_"] = tr
-    environment.globals["retold"] = retold
     runs = named(runs)
     if swept := find_sweep(runs):
         runs = in_order(swept)
@@ -102,47 +91,51 @@ def render(
     drawn = list(charts(runs, validation))
     figures = {chart.id: Markup(arrays.figure(chart.figure)) for chart in drawn}
     table = comparison.rows([run.info.metrics for run in runs], comparable=comparable(runs))
-    page = environment.get_template("report.html.j2").render(
-        title=title or sections.title(runs),
-        language=LANGUAGES[current()],
-        runs=runs,
-        strokes=[theme.stroke(i) for i in range(len(runs))],
-        drawn_runs=shown(runs),
-        dashes=theme.SVG_DASHES,
-        verdicts=VERDICTS.values(),
-        lumped=any(samples_kv(run) and not knows_parts(run) for run in runs),
-        uses=theme.SHOWN_USES if "cached" in str(figures.get("memory-shares")) else theme.USES,
-        parts=time_split.PARTS,
-        lived=waterfall.PARTS,
-        grid=find_grid(runs),
-        curves=next((chart.figure.data for chart in drawn if chart.id == "capacity"), ()),
-        many=len(runs) > SHOWN,
-        pairs=pairs(runs),
-        sweep=swept,
-        hidden=hidden_table(twice) if (twice := replays(runs)) else None,
-        verdict=verdict(runs, validation),
-        warnings=sections.shared(runs, caveats),
-        limitation=limitation,
-        rule=tr(RULE),
-        facts=sections.facts_by_run(runs),
-        differing=sections.differing(runs),
-        table=table,
-        csv=export.as_link(export.comparison_csv(runs)),
-        validation=validation,
-        charts={chart.id: chart for chart in drawn},
-        heights={chart.id: chart.figure.layout.height for chart in drawn},
-        figures=figures,
-        arrays=Markup(arrays.all()),
-        ledgers=sections.shared(runs, sections.ledger),
-        layer_groups=sections.shared(runs, lambda run: run.info.pool.groups),
-        refused=sections.refused(runs),
-        costs=sections.shared(runs, sections.constants),
-        traces=sections.shared(runs, sections.provenance),
-        versions=sections.shared(runs, sections.versions),
-        commands=sections.shared(runs, lambda run: run.info.command),
-        seeds=sections.shared(runs, lambda run: run.info.seed),
-        definitions=sections.definitions(runs),
-        text=formats,
-        plotly_js=Markup(plotly_js()),
+    page = (
+        environment()
+        .get_template("report.html.j2")
+        .render(
+            title=title or sections.title(runs),
+            language=LANGUAGES[current()],
+            runs=runs,
+            strokes=[theme.stroke(i) for i in range(len(runs))],
+            drawn_runs=shown(runs),
+            dashes=theme.SVG_DASHES,
+            verdicts=VERDICTS.values(),
+            lumped=any(samples_kv(run) and not knows_parts(run) for run in runs),
+            uses=theme.SHOWN_USES if "cached" in str(figures.get("memory-shares")) else theme.USES,
+            parts=time_split.PARTS,
+            lived=waterfall.PARTS,
+            grid=find_grid(runs),
+            curves=next((chart.figure.data for chart in drawn if chart.id == "capacity"), ()),
+            many=len(runs) > SHOWN,
+            pairs=pairs(runs),
+            sweep=swept,
+            hidden=hidden_table(twice) if (twice := replays(runs)) else None,
+            verdict=verdict(runs, validation),
+            warnings=sections.shared(runs, caveats),
+            limitation=limitation,
+            rule=tr(RULE),
+            facts=sections.facts_by_run(runs),
+            differing=sections.differing(runs),
+            table=table,
+            csv=export.as_link(export.comparison_csv(runs)),
+            validation=validation,
+            charts={chart.id: chart for chart in drawn},
+            heights={chart.id: chart.figure.layout.height for chart in drawn},
+            figures=figures,
+            arrays=Markup(arrays.all()),
+            ledgers=sections.shared(runs, sections.ledger),
+            layer_groups=sections.shared(runs, lambda run: run.info.pool.groups),
+            refused=sections.refused(runs),
+            costs=sections.shared(runs, sections.constants),
+            traces=sections.shared(runs, sections.provenance),
+            versions=sections.shared(runs, sections.versions),
+            commands=sections.shared(runs, lambda run: run.info.command),
+            seeds=sections.shared(runs, lambda run: run.info.seed),
+            definitions=sections.definitions(runs),
+            text=formats,
+            plotly_js=Markup(plotly_js()),
+        )
     )
     return str(page)

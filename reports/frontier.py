@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from reports import theme
 from reports.arrays import Arrays
 from reports.assets import plotly_js
 from reports.charts import Chart
+from reports.environment import environment
 from reports.figures.frontier import heat_map, load_figure, pareto, plain_name
 from reports.formats import listed
 from reports.language import LANGUAGES, current, tr
@@ -72,34 +72,32 @@ def render(
     charts = list(_charts(rows, found, lines, limits_ms))
     arrays = Arrays()
     figures = {chart.id: Markup(arrays.figure(chart.figure)) for chart in charts}
-    environment = Environment(
-        loader=PackageLoader("reports"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.globals["_"] = tr
     names = sorted(set(columns["trace"])) if "trace" in columns else []
-    return environment.get_template("frontier.html.j2").render(
-        language=LANGUAGES[current()],
-        title=tr(
-            "What {traces} can be served with",
-            traces=listed([str(name) for name in names]) or tr("the trace"),
-        ),
-        verdicts=[holds(line, found.load) for line in tried] if found.load and limits_ms else [],
-        answer=answer,
-        runs=len(rows),
-        failed=len(columns.get("error", ())) - len(rows),
-        charts=charts,
-        heights={chart.id: chart.figure.layout.height for chart in charts},
-        figures=figures,
-        arrays=Markup(arrays.all()),
-        labels=[line.label for line in lines[:MOST_LINES]],
-        strokes=[theme.stroke(i) for i in range(len(lines))],
-        dashes=theme.SVG_DASHES,
-        hidden=max(0, len(lines) - MOST_LINES),
-        plotly_js=Markup(plotly_js()),
+    return (
+        environment()
+        .get_template("frontier.html.j2")
+        .render(
+            language=LANGUAGES[current()],
+            title=tr(
+                "What {traces} can be served with",
+                traces=listed([str(name) for name in names]) or tr("the trace"),
+            ),
+            verdicts=[holds(line, found.load) for line in tried]
+            if found.load and limits_ms
+            else [],
+            answer=answer,
+            runs=len(rows),
+            failed=len(columns.get("error", ())) - len(rows),
+            charts=charts,
+            heights={chart.id: chart.figure.layout.height for chart in charts},
+            figures=figures,
+            arrays=Markup(arrays.all()),
+            labels=[line.label for line in lines[:MOST_LINES]],
+            strokes=[theme.stroke(i) for i in range(len(lines))],
+            dashes=theme.SVG_DASHES,
+            hidden=max(0, len(lines) - MOST_LINES),
+            plotly_js=Markup(plotly_js()),
+        )
     )
 
 

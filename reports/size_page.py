@@ -3,17 +3,16 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from reports import formats, theme
 from reports.arrays import Arrays
 from reports.assets import plotly_js
 from reports.charts import Chart
+from reports.environment import environment
 from reports.figures.capacity import capacity
-from reports.language import LANGUAGES, current, retold, tr
+from reports.language import LANGUAGES, current, tr
 from reports.run_json import Capacity, LedgerLine
-from workloads.outgoing import in_page
 
 
 class SizePage(NamedTuple):
@@ -40,27 +39,23 @@ def formula(text: str) -> str:
 
 def size_page(page: SizePage) -> str:
     """One HTML file that needs nothing else, in the language spoken."""
-    environment = Environment(
-        loader=PackageLoader("reports"),
-        autoescape=True,
-        finalize=in_page,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.globals.update({"_": tr, "retold": retold, "formula": formula})
     drawn, table = capacity(page.curves)
     arrays = Arrays()
-    return environment.get_template("size.html.j2").render(
-        page=page,
-        title=tr("{model} on {gpus}", model=page.model, gpus=page.gpus),
-        language=LANGUAGES[current()],
-        chart=Chart("capacity", tr("Requests at once against their length"), drawn, table),
-        height=drawn.layout.height,
-        figures={"capacity": Markup(arrays.figure(drawn))},
-        arrays=Markup(arrays.all()),
-        strokes=[theme.stroke(i) for i in range(len(page.curves))],
-        dashes=theme.SVG_DASHES,
-        text=formats,
-        plotly_js=Markup(plotly_js()),
+    return (
+        environment()
+        .get_template("size.html.j2")
+        .render(
+            formula=formula,
+            page=page,
+            title=tr("{model} on {gpus}", model=page.model, gpus=page.gpus),
+            language=LANGUAGES[current()],
+            chart=Chart("capacity", tr("Requests at once against their length"), drawn, table),
+            height=drawn.layout.height,
+            figures={"capacity": Markup(arrays.figure(drawn))},
+            arrays=Markup(arrays.all()),
+            strokes=[theme.stroke(i) for i in range(len(page.curves))],
+            dashes=theme.SVG_DASHES,
+            text=formats,
+            plotly_js=Markup(plotly_js()),
+        )
     )

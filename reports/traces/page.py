@@ -3,18 +3,18 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from reports.arrays import Arrays
 from reports.assets import plotly_js
 from reports.build import check_name
-from reports.language import LANGUAGES, current, retold, tr
+from reports.environment import environment
+from reports.language import LANGUAGES, current
 from reports.traces.figures import NOTES, charts
 from reports.traces.left_out import left_out
 from reports.traces.spoken import spoken, spoken_table
 from workloads.describe import DEFINITIONS, describe
-from workloads.outgoing import in_page, visible
+from workloads.outgoing import visible
 from workloads.reuse import Reuse
 from workloads.schema import Trace
 from workloads.show import facts
@@ -43,30 +43,27 @@ def render(
     trace: Trace, reuse: Reuse | None, whole: Trace | None, steps: Sequence[str] = ()
 ) -> str:
     """The page's text."""
-    environment = Environment(
-        loader=PackageLoader("reports"),
-        autoescape=True,
-        finalize=in_page,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.globals.update({"_": tr, "retold": retold})
     arrays = Arrays()
     drawn = [spoken(chart) for chart in charts(trace, reuse, whole)]
     description = describe(trace, reuse)
-    text = environment.get_template("trace.html.j2").render(
-        title=visible(trace.name),
-        language=LANGUAGES[current()],
-        facts=[(name, visible(value)) for name, value in facts(description)],
-        steps=[visible(step) for step in steps],
-        left_out=None if whole is None else spoken_table(left_out(describe(whole), description)),
-        charts=drawn,
-        notes=NOTES,
-        heights={chart.id: chart.figure.layout.height for chart in drawn},
-        figures={chart.id: Markup(arrays.figure(chart.figure)) for chart in drawn},
-        arrays=Markup(arrays.all()),
-        definitions=DEFINITIONS,
-        plotly_js=Markup(plotly_js()),
+    text = (
+        environment()
+        .get_template("trace.html.j2")
+        .render(
+            title=visible(trace.name),
+            language=LANGUAGES[current()],
+            facts=[(name, visible(value)) for name, value in facts(description)],
+            steps=[visible(step) for step in steps],
+            left_out=None
+            if whole is None
+            else spoken_table(left_out(describe(whole), description)),
+            charts=drawn,
+            notes=NOTES,
+            heights={chart.id: chart.figure.layout.height for chart in drawn},
+            figures={chart.id: Markup(arrays.figure(chart.figure)) for chart in drawn},
+            arrays=Markup(arrays.all()),
+            definitions=DEFINITIONS,
+            plotly_js=Markup(plotly_js()),
+        )
     )
     return str(text)

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from math import inf
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
@@ -122,3 +123,30 @@ def replicas_of(options: "RunOptions") -> int:
     if options.router not in ROUTERS:
         raise InputError(f"--router {options.router}: expected one of {', '.join(ROUTERS)}")
     return options.replicas
+
+
+def given_trace(trace: Trace | str | Path, options: "RunOptions") -> Trace:
+    """The trace, read if it isn't yet."""
+    from workloads import read_trace  # late: readers are many
+
+    if not isinstance(trace, Trace):
+        return read_trace(trace, columns=options.columns, prefix_scope=options.prefix_scope)
+    if options.columns is not None or options.prefix_scope != "recorded":
+        raise InputError("--columns, --prefix-scope: the trace is read already, expected a file")
+    return trace
+
+
+def requests_of(requests: Trace, options: "RunOptions") -> Trace:
+    """The trace's requests as the options have them."""
+    from workloads import transform
+
+    if options.snapshot_start:
+        requests = transform.snapshot(requests, options.seed)
+    requests = replayed(requests, options)
+    if options.first is not None:
+        requests = transform.first(requests, options.first)
+    if options.arrivals is not None:
+        requests = redrawn(requests, options.arrivals, options.request_rate, options.seed)
+    elif options.request_rate is not None:
+        requests = transform.scale_rate(requests, options.request_rate)
+    return requests if options.samples == 1 else transform.sample(requests, options.samples)

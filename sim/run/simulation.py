@@ -35,10 +35,10 @@ from sim.run.load import (
     Replay,
     checked_seed,
     closed_loop,
-    redrawn,
+    given_trace,
     replay_of,
-    replayed,
     replicas_of,
+    requests_of,
 )
 from sim.run.metrics import Metric
 from sim.run.money import Money, money
@@ -207,8 +207,8 @@ def prepared(trace: Trace | str | Path, options: RunOptions) -> Setup:
     can't be used.
     """
     checked_seed(options.seed)
-    given = _given(trace, options)
-    requests = _requests(given, options)
+    given = given_trace(trace, options)
+    requests = requests_of(given, options)
     costs = find_costs(options)
     gpu = options.gpu
     if gpu is None:
@@ -275,33 +275,6 @@ def prepared(trace: Trace | str | Path, options: RunOptions) -> Setup:
         router=options.router,
     )
     return replace(setup, interval_s=sample_interval(setup))
-
-
-def _given(trace: Trace | str | Path, options: RunOptions) -> Trace:
-    """The trace, read if it isn't yet."""
-    from workloads import read_trace  # late: readers are many
-
-    if not isinstance(trace, Trace):
-        return read_trace(trace, columns=options.columns, prefix_scope=options.prefix_scope)
-    if options.columns is not None or options.prefix_scope != "recorded":
-        raise InputError("--columns, --prefix-scope: the trace is read already, expected a file")
-    return trace
-
-
-def _requests(requests: Trace, options: RunOptions) -> Trace:
-    """The trace's requests as the options have them."""
-    from workloads import transform
-
-    if options.snapshot_start:
-        requests = transform.snapshot(requests, options.seed)
-    requests = replayed(requests, options)
-    if options.first is not None:
-        requests = transform.first(requests, options.first)
-    if options.arrivals is not None:
-        requests = redrawn(requests, options.arrivals, options.request_rate, options.seed)
-    elif options.request_rate is not None:
-        requests = transform.scale_rate(requests, options.request_rate)
-    return requests if options.samples == 1 else transform.sample(requests, options.samples)
 
 
 def _named(policy: Policy | str) -> tuple[Policy, str]:

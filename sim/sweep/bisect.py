@@ -29,13 +29,7 @@ def highest(
             good, stride = rung, 2 * stride
         else:
             bad = rung
-    while bad - good > 1:
-        middle = (good + bad) // 2
-        if holds(middle):
-            good = middle
-        else:
-            bad = middle
-    return good
+    return _between(holds, good, bad)
 
 
 def lowered(holds: Callable[[int], bool], first: int, top: int) -> int:
@@ -47,6 +41,11 @@ def lowered(holds: Callable[[int], bool], first: int, top: int) -> int:
             return first - 1
         bad, rung, stride = rung, max(first, rung - stride), 2 * stride
     good = rung
+    return _between(holds, good, bad)
+
+
+def _between(holds: Callable[[int], bool], good: int, bad: int) -> int:
+    """The highest rung that holds, of one that does and one above that doesn't."""
     while bad - good > 1:
         middle = (good + bad) // 2
         if holds(middle):
