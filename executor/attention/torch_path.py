@@ -13,7 +13,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from executor.attention.selection import Selection
 from executor.cache.selected import Selected
-from executor.cache.table import Run, Table
+from executor.cache.table import Run, Table, View
 from executor.cache.tensors import move
 from executor.kernels import torch_ops
 from executor.kernels.pool import PARTS, KVPool
@@ -31,13 +31,24 @@ class _Read(NamedTuple):
 
     span: Span
     keys: int
+    hidden: int = 0  # of them, from the first on, behind a window
 
 
 class _Prefill(NamedTuple):
     chunk: Chunk
-    read: _Read | None  # None: the ring wraps, and earlier keys are read before they are lost
+    read: _Read | None  # None: earlier keys are read apart, and the chunk's own as they are given
     before: torch.Tensor  # int64 [kept]: slots of those
+    lost: bool  # whether they are lost as the chunk's own are stored: a ring wraps
     mask: torch.Tensor  # [tokens, keys], 0 where seen and -inf elsewhere
+
+
+class _Step(NamedTuple):
+    """What a step's tokens are to the layers of one block table."""
+
+    tokens: torch.Tensor  # int64: rows that are stored
+    slots: torch.Tensor  # int64: where
+    prefills: list[_Prefill]
+    decodes: list[_Read]
 
 
 class TorchAttention:
@@ -49,10 +60,13 @@ class TorchAttention:
         pools: list[KVPool],
         dtype: torch.dtype,
         marks: Sequence[torch.Tensor] = (),
+        views: Sequence[int] = (),
     ) -> None:
-        """`marks`: landmarks of each layer's pages, where the table selects pages."""
+        """`marks`: landmarks of each layer's pages, where the table selects pages. `views`: which
+        of the table's each layer sees; all the first, if not told."""
         self._table = table
         self._pools = pools
+        self._views = views or [0] * len(pools)
         self._selection: Selection | None = None
         if isinstance(table, Selected):
             self._selection = Selection(table, marks, torch_ops)
@@ -66,32 +80,38 @@ class TorchAttention:
         move(self._pools, table.moves)
         if self._selection:
             self._selection.begin(work)
+        self._steps = [self._step(view, work) for view in table.views]
+        self._scratch = self._rows_for([read for step in self._steps for read in step.decodes])
+
+    def _step(self, view: View, work: Work) -> _Step:
+        table = view.table
         requests, lengths = work.decoding
         slots = table.step_slots(work, table.owned.rows(requests), lengths)
-        self._tokens = torch.from_numpy(np.flatnonzero(slots >= 0)).to(self._device)
-        self._slots = torch.from_numpy(slots[slots >= 0]).to(self._device)
-        self._prefills = [self._prefill(chunk) for chunk in work.chunks]
-        self._decodes = [self._read(request, length) for request, length in work.decodes]
-        self._scratch = self._rows_for(self._decodes)
+        return _Step(
+            torch.from_numpy(np.flatnonzero(slots >= 0)).to(self._device),
+            torch.from_numpy(slots[slots >= 0]).to(self._device),
+            [self._prefill(view, chunk) for chunk in work.chunks],
+            [self._read(view, request, length) for request, length in work.decodes],
+        )
 
     def attend(self, layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         """Store k and v, and attend. q: [tokens, heads, head_dim]; k, v: [tokens, kv_heads,
         head_dim], rows in the order of the step's `Work`. Returns the shape of q."""
-        pool = self._pools[layer]
+        pool, step = self._pools[layer], self._steps[self._views[layer]]
         earlier = [
-            None if prefill.read else gather(pool, prefill.before, self._dtype)
-            for prefill in self._prefills
+            gather(pool, prefill.before, self._dtype) if prefill.lost else None
+            for prefill in step.prefills
         ]
-        store(pool, k[self._tokens], v[self._tokens], self._slots)
+        store(pool, k[step.tokens], v[step.tokens], step.slots)
         out = torch.empty_like(q)
         row = 0
-        for prefill, past in zip(self._prefills, earlier, strict=True):
+        for prefill, past in zip(step.prefills, earlier, strict=True):
             rows = slice(row, row + prefill.chunk.tokens)
             row = rows.stop
             if prefill.read:
-                keys, values = dense(pool, *prefill.read, self._dtype)
+                keys, values = dense(pool, prefill.read.span, prefill.read.keys, self._dtype)
             else:
-                assert past is not None
+                past = past or gather(pool, prefill.before, self._dtype)
                 keys = torch.cat([past[0], k[rows].transpose(0, 1)], 1)
                 values = torch.cat([past[1], v[rows].transpose(0, 1)], 1)
             out[rows] = causal(q[rows], keys, values, prefill.mask)
@@ -100,18 +120,21 @@ class TorchAttention:
             if row < len(q):
                 out[row:] = self._selection.decode(layer, pool, q[row:])
             return out
-        for i, read in enumerate(self._decodes, row):
-            out[i] = decode(pool, *read, q[i], self._scratch)
+        for i, read in enumerate(step.decodes, row):
+            out[i] = decode(pool, read.span, read.keys, q[i], self._scratch, read.hidden)
         return out
 
-    def _read(self, request: int, length: int) -> _Read:
-        kept = self._table.kept(request, length)
+    def _read(self, view: View, request: int, length: int) -> _Read:
+        table = view.table
+        kept = table.kept(request, length)
         if isinstance(kept, Run):
             return _Read(kept, kept.stop - kept.start)
+        behind = max(0, length - view.window) if view.window else 0
+        page, hidden = divmod(behind, table.unit_slots)
         heads = self._pools[0].kv_heads
-        rows = np.arange(heads)[:, None] + kept.astype(np.int64)[None, :] * heads
-        keys = self._table.kept_tokens(length)
-        return _Read(torch.from_numpy(rows.ravel()).to(self._device), keys)
+        rows = np.arange(heads)[:, None] + kept[page:].astype(np.int64)[None, :] * heads
+        keys = table.kept_tokens(length) - page * table.unit_slots
+        return _Read(torch.from_numpy(rows.ravel()).to(self._device), keys, hidden)
 
     def _rows_for(self, reads: list[_Read]) -> torch.Tensor | None:
         """Room for the pages of the longest of these, K and V; None where they lie in a row.
@@ -127,21 +150,27 @@ class TorchAttention:
             return self._scratch
         return torch.empty(shape, dtype=pool.k.dtype, device=self._device)
 
-    def _prefill(self, chunk: Chunk) -> _Prefill:
-        table = self._table
-        stop = chunk.start + chunk.tokens
-        queries = np.arange(chunk.start, stop)[:, None]
-        nothing = torch.empty(0, dtype=torch.int64)
-        ring = table.ring
+    def _prefill(self, view: View, chunk: Chunk) -> _Prefill:
+        table, ring = view.table, view.table.ring
+        request, start, stop = chunk.request, chunk.start, chunk.start + chunk.tokens
+        queries = np.arange(start, stop)[:, None]
+        window, sinks = view.window, 0
         if ring and stop > ring.slots:
-            earlier = ring.kept_positions(chunk.start)
-            positions = np.concatenate([earlier, np.arange(chunk.start, stop)])[None, :]
-            recent = (positions > queries - ring.window) | (positions < ring.sinks)
-            seen = (positions <= queries) & recent
-            before = torch.from_numpy(table.kept_slots(chunk.request, chunk.start))
-            return _Prefill(chunk, None, before.to(self._device), self._mask(seen))
-        seen = np.arange(stop)[None, :] <= queries
-        return _Prefill(chunk, self._read(chunk.request, stop), nothing, self._mask(seen))
+            window, sinks = ring.window, ring.sinks
+            earlier, before = ring.kept_positions(start), table.kept_slots(request, start)
+        elif window:
+            earlier = np.arange(max(0, start - window + 1), start)
+            before = table.slots(request, 0, start)[earlier]
+        else:
+            seen = np.arange(stop)[None, :] <= queries
+            nothing = torch.empty(0, dtype=torch.int64)
+            whole = self._read(view, request, stop)
+            return _Prefill(chunk, whole, nothing, False, self._mask(seen))
+        positions = np.concatenate([earlier, np.arange(start, stop)])[None, :]
+        recent = (positions > queries - window) | (positions < sinks)
+        seen = (positions <= queries) & recent
+        slots = torch.from_numpy(before).to(self._device)
+        return _Prefill(chunk, None, slots, ring is not None, self._mask(seen))
 
     def _mask(self, seen: "np.ndarray[tuple[int, int], np.dtype[np.bool_]]") -> torch.Tensor:
         mask = torch.zeros(seen.shape, dtype=self._dtype)
@@ -222,9 +251,14 @@ def gather(
 
 
 def decode(
-    pool: KVPool, span: Span, keys: int, q: torch.Tensor, room: torch.Tensor | None = None
+    pool: KVPool,
+    span: Span,
+    keys: int,
+    q: torch.Tensor,
+    room: torch.Tensor | None = None,
+    hidden: int = 0,
 ) -> torch.Tensor:
-    """One query [heads, head_dim] over its keys; returns its shape.
+    """One query [heads, head_dim] over its keys but the first `hidden`; returns its shape.
 
     Of int8 only the codes are converted: the scales join scores and weights, D times fewer.
     """
@@ -234,10 +268,11 @@ def decode(
             k, v = dense(pool, span, keys, q.dtype)
         else:
             k, v = codes(pool.k, span, keys, room[0]), codes(pool.v, span, keys, room[1])
+        k, v = k[:, hidden:], v[:, hidden:]
         return scaled_dot_product_attention(packed[None], k[None], v[None]).view(q.shape)
     assert pool.side is not None
-    k, v = codes(pool.k, span, keys), codes(pool.v, span, keys)
-    side = codes(pool.side, span, keys).to(q.dtype)
+    k, v = codes(pool.k, span, keys)[:, hidden:], codes(pool.v, span, keys)[:, hidden:]
+    side = codes(pool.side, span, keys)[:, hidden:].to(q.dtype)
     scores = torch.bmm(packed, k.to(q.dtype).transpose(1, 2)) * pool.head_dim**-0.5
     weights = torch.softmax(scores * side[:, None, :, 0], -1) * side[:, None, :, 1]
     return torch.bmm(weights, v.to(q.dtype)).view(q.shape)

@@ -12,7 +12,7 @@ from executor.attention.sender import Room, Sender
 from executor.cache.contiguous import Contiguous
 from executor.cache.seats import Rows
 from executor.cache.selected import Selected
-from executor.cache.table import Table
+from executor.cache.table import Table, View
 from executor.cache.tensors import move
 from executor.kernels.decode import decode, splits_for
 from executor.kernels.pool import KVPool
@@ -28,6 +28,16 @@ class _Where(NamedTuple):
     start: torch.Tensor | None  # int64 [requests]
 
 
+class _Step(NamedTuple):
+    """What a step's tokens are to the layers of one block table."""
+
+    window: int
+    slots: torch.Tensor  # int64 [tokens]
+    chunks: _Where | None
+    decodes: _Where | None
+    splits: int
+
+
 class TritonAttention:
     """Stores the step's keys and values, and attends. `begin` once a step, `attend` a layer.
 
@@ -36,14 +46,19 @@ class TritonAttention:
     """
 
     def __init__(
-        self, table: Table, pools: list[KVPool], marks: Sequence[torch.Tensor] = ()
+        self,
+        table: Table,
+        pools: list[KVPool],
+        marks: Sequence[torch.Tensor] = (),
+        views: Sequence[int] = (),
     ) -> None:
-        """`marks`: landmarks of each layer's pages, where the table selects pages. Another table of
-        the same kind and size may take this one's place between runs."""
+        """`marks`: landmarks of each layer's pages, where the table selects pages. `views`: which
+        of the table's each layer sees; all the first, if not told. Another table of the same kind
+        and size may take this one's place between runs."""
         self.table = table
         self._pools = pools
+        self._views = views or [0] * len(pools)
         self._sender = Sender(pools[0].k.device)
-        self._window = table.ring.window if table.ring else 0
         self._sinks = table.ring.sinks if table.ring else 0
         self._selection: Selection | None = None
         if isinstance(table, Selected):
@@ -56,7 +71,9 @@ class TritonAttention:
 
     def reserve(self, batch: int, longest: int) -> None:
         """Take all memory that steps of up to so many decodes need, so that it never moves."""
-        self._room(batch, longest)
+        self._sender.room("lengths", (batch,), np.int32)
+        for i in range(len(self.table.views)):
+            self._room(i, batch, longest)
 
     def begin(self, work: Work) -> None:
         """Send the step's addresses to the device: a handful of small copies, no wait."""
@@ -65,9 +82,6 @@ class TritonAttention:
         if self._selection:
             self._selection.begin(work)
         requests, lengths = work.decoding
-        rows = table.owned.rows(requests)
-        slots = table.step_slots(work, rows, lengths)
-        self._slots = sender.send("slots", slots, np.int64)
         chunks = work.chunks
         self._new = sum(chunk.tokens for chunk in chunks)
         if chunks:
@@ -77,12 +91,26 @@ class TritonAttention:
             self._past = sender.send("past", past, np.int32)
             self._max_new = max(chunk.tokens for chunk in chunks)
             self._max_past = int(past.max())
-            owners = table.owned.rows([chunk.request for chunk in chunks])
-            self._chunks = self._where("chunks", owners)
         if requests:
             self._lengths = sender.send("lengths", lengths, np.int32)
-            self._decoding(len(requests), int(lengths.max()))
-            self._decodes = self._where("decodes", rows)
+            self._max_length = int(lengths.max())
+        self._steps = [self._step(i, work) for i in range(len(table.views))]
+
+    def _step(self, i: int, work: Work) -> _Step:
+        view = self.table.views[i]
+        table = view.table
+        requests, lengths = work.decoding
+        rows = table.owned.rows(requests)
+        slots = self._sender.send(f"slots {i}", table.step_slots(work, rows, lengths), np.int64)
+        prefills = decodes = None
+        if work.chunks:
+            owners = table.owned.rows([chunk.request for chunk in work.chunks])
+            prefills = self._where(f"chunks {i}", table, owners)
+        splits = 1
+        if requests:
+            decodes = self._where(f"decodes {i}", table, rows)
+            splits = self._splits(view, len(requests), self._max_length)
+        return _Step(self._window(view), slots, prefills, decodes, splits)
 
     def begin_padded(self, work: Work, batch: int, longest: int) -> None:
         """As `begin`, of a step that only decodes, for a batch of exactly so many sequences.
@@ -92,31 +120,36 @@ class TritonAttention:
         """
         move(self._pools, self.table.moves)
         requests, lengths = work.decoding
-        rows, n = self.table.owned.rows(requests), len(requests)
-        slots, kept, where = self._room(batch, longest)
-        slots.host[:n] = self.table.last_slots(rows, lengths)
-        slots.host[n:] = -1
+        n = len(requests)
+        kept = self._sender.room("lengths", (batch,), np.int32)
         kept.host[:n] = lengths
         kept.host[n:] = 0
-        if isinstance(self.table, Contiguous):
-            where.host[:n] = self.table.starts(rows)
-            self._decodes = _Where(None, where.send())
-        else:
-            self.table.owned.fill(rows, where.host[:n])
-            self._decodes = _Where(where.send(), None)
-        self._slots, self._lengths = slots.send(), kept.send()
-        self._new = 0
-        self._decoding(batch, longest)
+        self._lengths, self._max_length, self._new = kept.send(), longest, 0
+        self._steps = []
+        for i, view in enumerate(self.table.views):
+            table = view.table
+            rows = table.owned.rows(requests)
+            slots, where = self._room(i, batch, longest)
+            slots.host[:n] = table.last_slots(rows, lengths)
+            slots.host[n:] = -1
+            if isinstance(table, Contiguous):
+                where.host[:n] = table.starts(rows)
+                decodes = _Where(None, where.send())
+            else:
+                table.owned.fill(rows, where.host[:n])
+                decodes = _Where(where.send(), None)
+            splits = self._splits(view, batch, longest)
+            self._steps.append(_Step(self._window(view), slots.send(), None, decodes, splits))
 
     def attend(self, layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         """Store and attend. q: [tokens, heads, head_dim]; k, v: [tokens, kv_heads, head_dim], rows
         in the order of the step's `Work`. Returns the shape of q."""
-        pool, new = self._pools[layer], self._new
+        pool, new, step = self._pools[layer], self._new, self._steps[self._views[layer]]
         out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
-        window, sinks, ring = self._window, self._sinks, bool(self._window)
+        ring = self.table.ring is not None
         if not ring:
-            store(pool, k, v, self._slots)
-        if new:
+            store(pool, k, v, step.slots)
+        if step.chunks:
             prefill(
                 q[:new],
                 k[:new],
@@ -126,54 +159,53 @@ class TritonAttention:
                 self._past,
                 max_new=self._max_new,
                 max_past=self._max_past,
-                table=self._chunks.table,
-                start=self._chunks.start,
-                window=window,
-                sinks=sinks,
+                table=step.chunks.table,
+                start=step.chunks.start,
+                window=step.window,
+                sinks=self._sinks,
                 ring=ring,
                 out=out[:new],
             )
         if ring:
-            store(pool, k, v, self._slots)
+            store(pool, k, v, step.slots)
         if self._selection:
             self._selection.wrote(layer, pool)
             if new < len(q):
                 out[new:] = self._selection.decode(layer, pool, q[new:])
-        elif new < len(q):
+        elif step.decodes:
             decode(
                 q[new:],
                 pool,
                 self._lengths,
                 max_length=self._max_length,
-                table=self._decodes.table,
-                start=self._decodes.start,
-                window=window,
-                sinks=sinks,
+                table=step.decodes.table,
+                start=step.decodes.start,
+                window=step.window,
+                sinks=self._sinks,
                 ring=ring,
                 out=out[new:],
-                splits=self._splits,
+                splits=step.splits,
             )
         return out
 
-    def _decoding(self, batch: int, longest: int) -> None:
-        """Choose once a step what every layer's decode needs."""
-        pool = self._pools[0]
-        self._max_length = longest
-        self._splits = splits_for(pool, batch, longest, self._window + self._sinks)
+    def _window(self, view: View) -> int:
+        return self.table.ring.window if self.table.ring else view.window
 
-    def _room(self, batch: int, longest: int) -> tuple[Room, Room, Room]:
-        """Slots, lengths, and page tables or first slots of so many decodes."""
-        slots = self._sender.room("slots", (batch,), np.int64)
-        lengths = self._sender.room("lengths", (batch,), np.int32)
-        if isinstance(self.table, Contiguous):
-            return slots, lengths, self._sender.room("decodes", (batch,), np.int64)
-        owned = self.table.owned
-        owned.reserve(self.table.units_for(longest))
-        pages = (batch, owned.width)
-        return slots, lengths, self._sender.room("decodes", pages, np.int32)
+    def _splits(self, view: View, batch: int, longest: int) -> int:
+        """What every layer's decode of a step needs, chosen once."""
+        return splits_for(self._pools[0], batch, longest, self._window(view) + self._sinks)
 
-    def _where(self, name: str, rows: Rows) -> _Where:
-        table = self.table
+    def _room(self, i: int, batch: int, longest: int) -> tuple[Room, Room]:
+        """Slots, and page tables or first slots, of so many decodes."""
+        table = self.table.views[i].table
+        slots = self._sender.room(f"slots {i}", (batch,), np.int64)
+        if isinstance(table, Contiguous):
+            return slots, self._sender.room(f"decodes {i}", (batch,), np.int64)
+        table.owned.reserve(table.units_for(longest))
+        pages = (batch, table.owned.width)
+        return slots, self._sender.room(f"decodes {i}", pages, np.int32)
+
+    def _where(self, name: str, table: Table, rows: Rows) -> _Where:
         if isinstance(table, Contiguous):
             return _Where(None, self._sender.send(name, table.starts(rows), np.int64))
         pages = self._sender.room(name, (len(rows), table.owned.width), np.int32)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from executor.cache.buffers import Buffers
 from executor.cache.contiguous import Contiguous
+from executor.cache.grouped import Grouped, Unified
 from executor.cache.paged import Paged
 from executor.cache.ring import Ring
 from executor.cache.selected import Selected
@@ -13,6 +14,8 @@ from sim.policy.counting import buffers
 from sim.policy.counting.capped import Saturating
 from sim.policy.counting.pages import Pages
 from sim.policy.counting.slabs import Rings, Slabs
+from sim.policy.group_pages import GroupPages
+from sim.policy.layer_groups import UnifiedPages
 from sim.policy.manager import Manager
 from sim.policy.paging import RingPages, SelectPages
 from sim.policy.shared_pages import SharedPages
@@ -36,6 +39,10 @@ def table_for(manager: Manager, policy: Policy) -> Table:
     ring = None
     if isinstance(manager, Saturating) and isinstance(retention, SlidingWindow):
         ring = Ring(manager.cap, min(retention.sinks, manager.cap - 1))
+    if isinstance(manager, UnifiedPages):
+        return Unified(manager)
+    if isinstance(manager, GroupPages) and not manager.shared:
+        return Grouped(manager)
     if ring or not isinstance(manager, Saturating):
         if type(manager) in (Slabs, Rings):
             assert isinstance(manager, Slabs)

@@ -45,8 +45,8 @@ class HostPool:
         self.moved_bytes = out, back
 
     def _store(self, table: Table, request: int, tokens: int) -> int:
-        where = table.kept(request, tokens)
-        parts = [self._host(part) for part in self._parts(where)]
+        places = table.moving(request, tokens)
+        parts = [self._host(part) for where in places for part in self._parts(where)]
         self._kept[request] = _Kept(tokens, parts)
         return sum(part.nbytes for part in parts)
 
@@ -55,17 +55,22 @@ class HostPool:
         tokens, parts = self._kept.pop(request)
         if found >= tokens:
             return 0
-        where = table.kept(request, tokens)
-        if isinstance(where, Run):
-            assert not found, "contiguous memory shares no prefixes"
-            for data, part in zip(self._data, parts, strict=True):
-                data[0, :, where.start : where.stop] = part.to(data.device, non_blocking=True)
-            return sum(part.nbytes for part in parts)
+        places, each = table.moving(request, tokens), len(self._data)
         skip = found // table.unit_slots
-        pages = torch.from_numpy(where[skip:]).to(self._data[0].device, torch.int64)
-        for data, part in zip(self._data, parts, strict=True):
-            data[pages] = part[skip:].to(data.device, non_blocking=True)
-        return sum(part[skip:].nbytes for part in parts)
+        moved = 0
+        for i, where in enumerate(places):
+            mine = parts[i * each : (i + 1) * each]
+            if isinstance(where, Run):
+                assert not found, "contiguous memory shares no prefixes"
+                for data, part in zip(self._data, mine, strict=True):
+                    data[0, :, where.start : where.stop] = part.to(data.device, non_blocking=True)
+                moved += sum(part.nbytes for part in mine)
+                continue
+            pages = torch.from_numpy(where[skip:]).to(self._data[0].device, torch.int64)
+            for data, part in zip(self._data, mine, strict=True):
+                data[pages] = part[skip:].to(data.device, non_blocking=True)
+            moved += sum(part[skip:].nbytes for part in mine)
+        return moved
 
     def _parts(self, where: Run | object) -> list[torch.Tensor]:
         if isinstance(where, Run):

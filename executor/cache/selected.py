@@ -12,5 +12,9 @@ class Selected(Paged):
         self.count = count
         self.landmark_bytes = landmark_bytes
 
+    def read_tokens(self, length: int, token_bytes: int) -> int:
+        marks = length * self.landmark_bytes // self.unit_slots
+        return min(length, self.count * self.unit_slots) + marks // token_bytes
+
     def synthetic(self) -> Table:
         return Selected(self.units, self.unit_slots, self.count, self.landmark_bytes)

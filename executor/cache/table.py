@@ -7,6 +7,7 @@ same ids.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -35,6 +36,20 @@ class Move(NamedTuple):
     slots: int
 
 
+class View(NamedTuple):
+    """What some layers see: whose units theirs are, and how many keys a query reads."""
+
+    table: "Table"
+    window: int  # the query's own included; 0: all that are kept
+
+
+class Place(NamedTuple):
+    """Where a layer's tokens are."""
+
+    view: int  # index of its block table among the table's views
+    pool: int | None  # of the tensors that layers share; None: it has its own
+
+
 class Table(ABC):
     """Units (pages, slabs) of `unit_slots` slots each, owned by requests.
 
@@ -51,6 +66,7 @@ class Table(ABC):
         self.moves: list[Move] = []  # that the step under way begins with
         self._free = list(range(units - 1, -1, -1))
         self.owned = Seats()
+        self.views: tuple[View, ...] = (View(self, 0),)
 
     @abstractmethod
     def units_for(self, tokens: int) -> int:
@@ -93,6 +109,27 @@ class Table(ABC):
     def kept_tokens(self, length: int) -> int:
         """Tokens that a context of that length keeps."""
         return length if self.ring is None else min(length, self.ring.slots)
+
+    def place(self, group: int, number: int) -> Place:
+        """Of the layer that has that number in that group of the model's layers."""
+        return Place(0, None)
+
+    @property
+    def cap(self) -> int | None:
+        """Tokens that a sequence never keeps more of; None: there is no such number."""
+        return None if self.ring is None else self.ring.slots
+
+    def read_tokens(self, length: int, token_bytes: int) -> int:
+        """Tokens' worth of bytes that a decode step reads of a context of that length."""
+        return self.kept_tokens(length)
+
+    def moving(self, request: int, length: int) -> list[Run | Units]:
+        """All that is there of a context of that length, each part once."""
+        return [self.kept(request, length)]
+
+    def fits(self, lengths: Iterable[int]) -> bool:
+        """Whether an empty pool has room for contexts of those lengths."""
+        return sum(self.units_for(length) for length in lengths) <= self.units
 
     def kept_slots(self, request: int, length: int) -> Slots:
         """Slots of a wrapped context's keys, by position. Shape: (kept,)."""

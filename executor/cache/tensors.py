@@ -1,6 +1,6 @@
 """The KV tensors of all layers, sized by the same formula as the simulator's pool."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import torch
@@ -47,34 +47,56 @@ def storage_of(model: Model, token_bytes: int) -> Stored:
     )
 
 
+def layer_order(model: Model) -> Iterator[tuple[int, int]]:
+    """Of each layer, first to last: its group among the model's, and its number in that."""
+    kinds = [group.kind for group in model.groups]
+    if model.kinds:
+        order = [kinds.index(kind) for layer in model.kinds for kind in layer if kind in kinds]
+    else:
+        order = [i for i, group in enumerate(model.groups) for _ in range(group.layers)]
+    count = [0] * len(kinds)
+    for group in order:
+        yield group, count[group]
+        count[group] += 1
+
+
 class CacheTensors:
-    """One pool a layer: `[pages, kv_heads, page_size, head_dim]`; contiguous is a single page."""
+    """Pools `[pages, kv_heads, page_size, head_dim]`, contiguous ones of a single page. A layer has
+    its own, or one that it shares with layers of other block tables."""
 
     def __init__(self, table: Table, model: Model, token_bytes: int, device: torch.device) -> None:
         storage, scale = storage_of(model, token_bytes)
         pages, page = table.units, table.unit_slots
         if not table.paged:
             pages, page = 1, pages * page
-        self.pools: list[KVPool] = []
-        for group in model.groups:
-            self.pools += [
-                allocate(
+        self.pools: list[KVPool] = []  # of each layer
+        self.views: list[int] = []  # of each layer, among the table's
+        self.stored: list[KVPool] = []  # each once
+        shared: dict[int, KVPool] = {}
+        for group, number in layer_order(model):
+            place, layers = table.place(group, number), model.groups[group]
+            pool = None if place.pool is None else shared.get(place.pool)
+            if pool is None:
+                pool = allocate(
                     pages,
-                    group.kv_heads,
+                    layers.kv_heads,
                     page,
-                    group.head_dim,
+                    layers.head_dim,
                     storage=storage,
                     dtype=DTYPES[model.dtype_bytes],
                     scale=scale,
                     device=device,
                 )
-                for _ in range(group.layers)
-            ]
+                self.stored.append(pool)
+                if place.pool is not None:
+                    shared[place.pool] = pool
+            self.pools.append(pool)
+            self.views.append(place.view)
         self.marks = [allocate_landmarks(pool) for pool in self.pools if table.landmark_bytes]
 
     def fill(self) -> None:
         """See `fill`."""
-        for pool in self.pools:
+        for pool in self.stored:
             fill(pool)
         for marks in self.marks:
             marks.normal_()
@@ -86,12 +108,12 @@ class CacheTensors:
         fp8's scales are the model's, one a head, and no part of a cache.
         """
         marks = sum(marks.nbytes for marks in self.marks)
-        return sum(pool.nbytes for pool in self.pools) + marks - self.fixed_bytes
+        return sum(pool.nbytes for pool in self.stored) + marks - self.fixed_bytes
 
     @property
     def fixed_bytes(self) -> int:
         """Of fp8's scales."""
-        return sum(p.side.nbytes for p in self.pools if p.side is not None and p.storage == "fp8")
+        return sum(p.side.nbytes for p in self.stored if p.side is not None and p.storage == "fp8")
 
 
 def fill(pool: KVPool) -> None:

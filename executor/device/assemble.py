@@ -1,6 +1,5 @@
 """A prepared run on real tensors: the scheduler that decides and the device that follows it."""
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -14,7 +13,6 @@ from executor.device.llama import Llama, random_weights, weight_shapes
 from executor.device.machine import Machine
 from executor.device.text import Text
 from executor.device.torch_device import StepAttention, TorchDevice
-from executor.kernels.pool import KVPool
 from sim.engine.scheduler import Scheduler
 from sim.hardware import Device
 from sim.model.geometry import Model
@@ -66,7 +64,7 @@ class Executor:
             self._replaying.restart(table)
             return self._replaying
         dtype = DTYPES[setup.model.dtype_bytes]
-        attention = attention_for(self._machine, table, self.cache.pools, dtype, self.cache.marks)
+        attention = attention_for(self._machine, table, self.cache, dtype)
         requests, clock = max(len(setup.trace), setup.limits.max_num_seqs), self._machine.clock
         swaps = setup.limits.pressure.preemption == "swap"
         device = TorchDevice(
@@ -76,7 +74,7 @@ class Executor:
             Text(setup.model.vocab_size, self._machine.device, requests, setup.trace),
             clock,
             self._machine.waits,
-            HostPool(self.cache.pools, self.cache.marks) if swaps else None,
+            HostPool(self.cache.stored, self.cache.marks) if swaps else None,
         )
         if capture := self._machine.capture:
             limits = setup.limits
@@ -99,18 +97,14 @@ def refusal(setup: Setup) -> str | None:
 
 
 def attention_for(
-    machine: Machine,
-    table: Table,
-    pools: list[KVPool],
-    dtype: torch.dtype,
-    marks: Sequence[torch.Tensor] = (),
+    machine: Machine, table: Table, cache: CacheTensors, dtype: torch.dtype
 ) -> StepAttention:
     """Our kernels on a GPU, torch on a CPU."""
     if machine.kind == "cuda":
         from executor.attention.triton_path import TritonAttention  # late: it needs triton
 
-        return TritonAttention(table, pools, marks)
-    return TorchAttention(table, pools, dtype, marks)
+        return TritonAttention(table, cache.pools, cache.marks, cache.views)
+    return TorchAttention(table, cache.pools, dtype, cache.marks, cache.views)
 
 
 def random_llama(model: Model, machine: Machine) -> Llama:

@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 import torch
 from torch.nn.functional import linear, rms_norm, silu
 
-from executor.cache.tensors import DTYPES
+from executor.cache.tensors import DTYPES, layer_order
 from sim.model.geometry import Model
 from sim.model.layers import LayerGroup
 from workloads.errors import InputError
@@ -37,9 +37,8 @@ class _Layer(NamedTuple):
 
 def layer_groups(model: Model) -> Iterator[LayerGroup]:
     """The group of each layer, in order."""
-    for group in model.groups:
-        for _ in range(group.layers):
-            yield group
+    for group, _ in layer_order(model):
+        yield model.groups[group]
 
 
 def weight_shapes(model: Model) -> dict[str, tuple[int, ...]]:

@@ -21,7 +21,6 @@ from typing import NamedTuple
 import torch
 
 from executor.cache.contiguous import Contiguous
-from executor.cache.ring import Ring
 from executor.cache.table import Table
 from executor.device.assemble import Executor
 from executor.device.llama import Llama
@@ -92,10 +91,10 @@ class Calibration:
             points["dense", 0, n, 0] = _Point(bare, chunk_work(n, 0))
         unsampled = Work((), (Chunk(0, 0, self._tokens[-1], False),), ())
         points["samples", 0, 0, 0] = _Point(bare, unsampled)
-        self._rings: list[Ring | None] = []
+        self._tables: list[Table] = []
         for i, executor in enumerate(executors):
             device = executor.bench()
-            self._rings.append(device.table.ring)
+            self._tables.append(device.table)
             for kind, x, y, work in section_works(executor.setup, device.table, self._batches):
                 points[kind, i, x, y] = _Point(device, work)
         self._points = points
@@ -165,8 +164,8 @@ class Calibration:
             dense=_line(dense),
             sampling=_line(sampling),
             sections=tuple(
-                _section(i, setup, ring, times)
-                for i, (setup, ring) in enumerate(zip(self._setups, self._rings, strict=True))
+                _section(i, setup, table, times)
+                for i, (setup, table) in enumerate(zip(self._setups, self._tables, strict=True))
             ),
         )
 
@@ -217,7 +216,7 @@ def fits(table: Table, work: Work) -> bool:
     """Whether an empty pool has room for the step."""
     lengths = [length for _, length in work.decodes]
     lengths += [chunk.start + chunk.tokens for chunk in work.chunks]
-    return sum(table.units_for(length) for length in lengths) <= table.units
+    return table.fits(lengths)
 
 
 def _line(values: dict[int, float]) -> Line:
@@ -225,17 +224,20 @@ def _line(values: dict[int, float]) -> Line:
     return Line(knots=tuple(ordered), seconds=tuple(values[n] for n in ordered))
 
 
-def _section(i: int, setup: Setup, ring: Ring | None, times: dict[Key, float]) -> Section:
+def _section(i: int, setup: Setup, table: Table, times: dict[Key, float]) -> Section:
+    """Decodes by what they read, for the simulator counts that: less than the context where some
+    layers have windows, or pages are chosen."""
+    token_bytes = setup.policy.manager(setup.pool).pool.token_bytes
     lines: dict[tuple[str, int], dict[int, float]] = {}
     for (kind, section, x, y), value in times.items():
         if section == i and kind in ("decode", "prefill"):
-            lines.setdefault((kind, x), {})[y] = value
-    manager = setup.policy.manager(setup.pool)
+            at = table.read_tokens(y, token_bytes) if kind == "decode" else y
+            lines.setdefault((kind, x), {}).setdefault(at, value)
     return Section(
         policy=setup.label,
         kv_dtype=setup.ledger.kv.name,
-        token_bytes=manager.pool.token_bytes,
-        kept_tokens=None if ring is None else ring.slots,
+        token_bytes=token_bytes,
+        kept_tokens=table.cap,
         decode=tuple(
             DecodeLine(batch=batch, context=tuple(line), seconds=tuple(line.values()))
             for (kind, batch), line in lines.items()

@@ -23,6 +23,7 @@ class Model:
     weights: Weights
     states: tuple[StateGroup, ...] = ()  # layers whose memory of a sequence has one size
     depth: int = 0  # decoder layers; 0: each layer is in one group
+    kinds: tuple[tuple[str, ...], ...] = ()  # of each decoder layer, first to last, where known
     qk_norm: bool = False  # queries and keys are normed
     kv_scheme: str = ""  # what the checkpoint says its KV cache is stored in
     source: str = ""

@@ -99,6 +99,7 @@ def model_from_config(
         weights=weights,
         states=states,
         depth=len(kinds),
+        kinds=tuple(kinds),
         qk_norm=traits.qk_norm or traits.wide_qk_norm,
         kv_scheme=scheme.kv,
         source=outer.string("source", where),

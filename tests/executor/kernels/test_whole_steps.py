@@ -31,22 +31,30 @@ from sim.plan import StepPlan
 from sim.run.simulation import prepare
 from workloads.schema import PrefixBlocks, Provenance, Trace
 
-MODEL = model_from_config(
+CONFIG = {
+    "model_type": "llama",
+    "hidden_size": 64,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "intermediate_size": 96,
+    "vocab_size": 101,
+    "max_position_embeddings": 160,
+    "dtype": "float32",
+}
+MODEL = model_from_config(CONFIG, "tiny", "test")
+WINDOWED = model_from_config(
     {
-        "model_type": "llama",
-        "hidden_size": 64,
-        "num_hidden_layers": 1,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "head_dim": 16,
-        "intermediate_size": 96,
-        "vocab_size": 101,
-        "max_position_embeddings": 160,
-        "dtype": "float32",
+        **CONFIG,
+        "num_hidden_layers": 2,
+        "sliding_window": 13,
+        "layer_types": ["sliding_attention", "full_attention"],
     },
-    "tiny",
+    "windows",
     "test",
 )
+"""Layers of two kinds, in turn."""
 
 
 def trace(
@@ -61,6 +69,7 @@ def trace(
 
 MIXED = trace([37, 1, 20], [3, 4, 8])
 LONG = trace([70, 3], [3, 20], 0.0)
+PAIR = trace([45, 3], [2, 6], 0.0)
 TIGHT = trace([19, 14, 22], [14, 16, 12], 0.0)
 EQUAL = PrefixBlocks(8, np.arange(4) * 5, np.tile(np.arange(5), 3))
 SAME_STEP = trace([40] * 3, [2] * 3, 0.0, EQUAL)
@@ -68,6 +77,7 @@ LATER = trace([40] * 3, [2] * 3, 0.1, EQUAL)
 TIGHT_BYTES = 2 * 2 * 16 * 4 * 64  # 64 tokens
 WIDE = {"max_num_batched_tokens": 128}
 INT8 = {"kv_cache_dtype": "int8_fp16"}
+WINDOWS = {"model": WINDOWED}
 
 RUNS: dict[str, tuple[str, Trace, dict[str, Any]]] = {
     "paging": ("paging:block_size=8", MIXED, {}),
@@ -94,6 +104,13 @@ RUNS: dict[str, tuple[str, Trace, dict[str, Any]]] = {
     "int8 window": ("sliding_window:window=12,sinks=3", LONG, INT8),
     "fp8": ("paging:block_size=8+fp8", MIXED, {}),
     "int4": ("paging:block_size=8+int4:group=4", MIXED, {}),
+    "unified layers": ("paging:block_size=8,layers=unified", PAIR, WINDOWS),
+    "capped layers": ("paging:block_size=8,layers=capped", PAIR, WINDOWS),
+    "capped layers, static": (
+        "paging:block_size=8,layers=capped",
+        PAIR,
+        WINDOWS | {"batching": "static"},
+    ),
 }
 
 ROUNDED = {"int8": 0.05, "fp8": 0.4, "int4": 0.8}
@@ -125,11 +142,10 @@ def run_again(call: Callable[[], torch.Tensor]) -> tuple[Callable[[], object], t
 
 def twins(policy: str, requests: Trace, options: dict[str, Any], replay: bool = False) -> Twins:
     machine = open_machine("cpu")
-    given = {"max_num_batched_tokens": 32, "kv_cache_memory": 2**20} | options
-    setup = prepare(
-        requests, model=MODEL, gpu=host_device(machine), policy=policy, max_num_seqs=4, **given
-    )
-    llama, manager = random_llama(MODEL, machine), setup.policy.manager(setup.pool)
+    given = {"model": MODEL, "max_num_batched_tokens": 32, "kv_cache_memory": 2**20} | options
+    setup = prepare(requests, gpu=host_device(machine), policy=policy, max_num_seqs=4, **given)
+    model, manager = setup.model, setup.policy.manager(setup.pool)
+    llama = random_llama(model, machine)
     devices = []
     for triton in (False, True):
         cache = Executor(setup, machine, llama).cache
@@ -139,14 +155,14 @@ def twins(policy: str, requests: Trace, options: dict[str, Any], replay: bool = 
                     tensor.fill_(float("nan"))
         table = table_for(manager, setup.policy)
         attention = (
-            TritonAttention(table, cache.pools, cache.marks)
+            TritonAttention(table, cache.pools, cache.marks, cache.views)
             if triton
-            else TorchAttention(table, cache.pools, torch.float32, cache.marks)
+            else TorchAttention(table, cache.pools, torch.float32, cache.marks, cache.views)
         )
-        text = Text(MODEL.vocab_size, machine.device, len(requests), requests)
+        text = Text(model.vocab_size, machine.device, len(requests), requests)
         devices.append(TorchDevice(llama, table, attention, text, machine.clock))
     if replay:
-        devices[1].capture_decodes(run_again, 4, MODEL.max_position_embeddings)
+        devices[1].capture_decodes(run_again, 4, model.max_position_embeddings)
         assert devices[1].replays
     found = Twins(*devices)
     scheduler = Scheduler(manager, setup.limits)
@@ -167,7 +183,17 @@ def test_kernels_and_torch_agree(name: str) -> None:
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="bits of a GPU differ; it has its own tests")
 @pytest.mark.parametrize(
-    "name", ["paging", "page of one", "preallocation", "growing", "window", "paged window", "int8"]
+    "name",
+    [
+        "paging",
+        "page of one",
+        "preallocation",
+        "growing",
+        "window",
+        "paged window",
+        "int8",
+        "capped layers",
+    ],
 )
 def test_replayed_decodes_agree(name: str) -> None:
     """Batches are padded, and launches are those of the first step of their size."""
