@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from executor.cache.buffers import Buffers
 from executor.cache.contiguous import Contiguous
-from executor.cache.grouped import Grouped, Unified
+from executor.cache.grouped import Grouped, SharedGroups, Unified
 from executor.cache.paged import Paged
 from executor.cache.ring import Ring
 from executor.cache.selected import Selected
@@ -23,7 +23,9 @@ from sim.policy.sliding_window import SlidingWindow
 from sim.policy.spec import Policy
 from workloads.errors import InputError
 
-REFUSED = "virtual, layers=unified|capped, top_k mode=evict or off paging blocks of its page size"
+REFUSED = (
+    "virtual, layers=capped with prefix, top_k mode=evict or off paging blocks of its page size"
+)
 """Policies that are simulated and not executed."""
 
 
@@ -41,8 +43,8 @@ def table_for(manager: Manager, policy: Policy) -> Table:
         ring = Ring(manager.cap, min(retention.sinks, manager.cap - 1))
     if isinstance(manager, UnifiedPages):
         return Unified(manager)
-    if isinstance(manager, GroupPages) and not manager.shared:
-        return Grouped(manager)
+    if isinstance(manager, GroupPages):
+        return SharedGroups(manager) if manager.shared else Grouped(manager)
     if ring or not isinstance(manager, Saturating):
         if type(manager) in (Slabs, Rings):
             assert isinstance(manager, Slabs)
@@ -51,7 +53,7 @@ def table_for(manager: Manager, policy: Policy) -> Table:
             assert isinstance(manager, Pages)
             return Paged(manager.blocks, manager.block_size, ring)
         if isinstance(manager, SharedPages):
-            return Shared(manager.blocks, manager.block_size, manager.names)
+            return Shared(manager)
         if isinstance(manager, buffers.Contiguous):
             return Buffers(manager, ring)
     elif type(manager) is SelectPages and manager.block_size == getattr(retention, "page", None):

@@ -7,6 +7,7 @@ from executor.cache.seats import Units
 from executor.cache.table import Place, Run, Table, View
 from executor.work import Work
 from sim.model.layers import LayerGroup
+from sim.policy.counting.block_pool import Block
 from sim.policy.group_pages import GroupPages
 from sim.policy.group_tables import Kind
 from sim.policy.layer_groups import UnifiedPages
@@ -149,6 +150,54 @@ class Grouped(Paged):
             if page != NONE
         ]
         assert sorted([*taken, *self._free]) == list(range(self.units))
+
+
+class SharedGroups(Grouped):
+    """With prefix caching: which blocks are found, kept and forgotten the manager says; a block is
+    one page from when it is first held until nobody can find it any more."""
+
+    def __init__(self, manager: GroupPages) -> None:
+        super().__init__(manager)
+        self._page_of: dict[Block, int] = {}
+
+    def held_bytes(self, token_bytes: int) -> int:
+        return len(self._owned_pages()) * self._manager.page_bytes
+
+    def follow(self, work: Work) -> None:
+        for request in work.released:
+            for table, _ in self.views:
+                table.owned.pop(request)
+        for request in (*(d.request for d in work.decodes), *(c.request for c in work.chunks)):
+            held = self._manager.held_by(request)
+            tables = [table for kind in held.tables for table in kind]
+            gone = [held.gone[i] for i, kind in enumerate(held.tables) for _ in kind]
+            for blocks, skip, (table, _) in zip(tables, gone, self.views, strict=True):
+                there = table.owned.count(request)
+                pages = [self._page(block) for block in blocks[there:]]
+                if pages or not there:
+                    table.owned.append(request, pages)
+                table.owned[request][:skip] = NONE
+
+    def _page(self, block: Block | None) -> int:
+        if block is None:
+            return NONE
+        if block not in self._page_of:
+            if not self._free:
+                gone = [one for one in self._page_of if not self._manager.cache.keeps(one)]
+                self._free += [self._page_of.pop(one) for one in reversed(gone)]
+            self._page_of[block] = self._free.pop()
+        return self._page_of[block]
+
+    def _owned_pages(self) -> set[int]:
+        owned = [
+            page for view in self.views for p in view.table.owned.lists().values() for page in p
+        ]
+        return set(owned) - {NONE}
+
+    def _check_ids(self) -> None:
+        held = {page for block, page in self._page_of.items() if block.refs}
+        assert held == self._owned_pages()
+        assert sorted([*self._page_of.values(), *self._free]) == list(range(self.units))
 
 
 def mean_read(groups: Sequence[LayerGroup], length: int) -> int:

@@ -1,65 +1,77 @@
 """Paging with prefix caching: blocks of equal names are one page, by id."""
 
-from collections.abc import Callable, Sequence
-
 from executor.cache.paged import Paged
 from executor.cache.table import Table
+from executor.cache.told import Event, ToldCache
 from executor.work import Work
 from sim.policy.counting.prefix_cache import Hold, PrefixCache
-
-Names = Sequence[tuple[int, int]]
-"""Of a request's full blocks, as (name, blocks) in order."""
+from sim.policy.shared_pages import SharedPages
 
 
 class Shared(Paged):
-    """Pages behind the blocks of a prefix cache of its own, which follows the manager's.
+    """Pages behind the blocks of a prefix cache of its own, to which all is done that the manager
+    does to its cache, in the same order: so both find, keep and forget the same copies.
 
-    Pages of blocks that nobody holds keep their contents and count as free; they go when no page
-    without contents is left.
+    A plan doesn't tell that order, and forgetting shows in none: where no block was left for a
+    decode, the manager's decodes before it took all that had contents (vLLM). Pages of blocks that
+    nobody holds keep their contents and count as free.
     """
 
-    def __init__(self, units: int, unit_slots: int, names: Callable[[int], Names]) -> None:
-        super().__init__(units, unit_slots)
-        self._names = names
-        self._cache = PrefixCache()
+    def __init__(self, manager: SharedPages) -> None:
+        super().__init__(manager.blocks, manager.block_size)
+        if not isinstance(manager.cache, ToldCache):
+            used = manager.cache.idle_blocks + manager.cache.pinned_blocks
+            assert not used, "a table follows its manager from the start"
+            manager.cache = ToldCache()
+        self._events = manager.cache.listen()
+        self.cache = PrefixCache()
         self._holds: dict[int, Hold] = {}
-        self._stored: dict[int, int] = {}  # tokens
+        self._found: dict[int, int] = {}  # blocks, of those whose pages are still to be looked up
 
     def synthetic(self) -> Table:
         return Paged(self.units, self.unit_slots)
 
     def held_bytes(self, token_bytes: int) -> int:
-        held = self.units - len(self._free) - self._cache.idle_blocks
+        held = self.units - len(self._free) - self.cache.idle_pages()
         return held * self.unit_slots * token_bytes
 
     def follow(self, work: Work) -> None:
-        """In the manager's order: it names a chunk's blocks before it takes room for them."""
-        for request in work.released:
-            self._release(request)
+        """First what became of blocks, then pages for those that the step writes."""
+        for event in self._events:
+            self._do(event)
+        self._events.clear()
         for request, length in work.decodes:
             self._hold(request, length)
-        returned = dict(work.swapped_in)
         for chunk in work.chunks:
-            request, stop = chunk.request, chunk.start + chunk.tokens
-            if request not in self.owned:
-                self._admit(request, returned.get(request, chunk.start))
-            self._cache.publish(self._holds[request], stop // self.unit_slots)
-            self._hold(request, stop)
-            self._attach(request)
+            if chunk.request in self._found:
+                self._admit(chunk.request, self._found.pop(chunk.request))
+            self._hold(chunk.request, chunk.start + chunk.tokens)
+            self._attach(chunk.request)
+
+    def _do(self, event: Event) -> None:
+        kind, names, blocks = event
+        if kind == "evict":
+            self._free.extend(self.cache.evict(blocks))
+        elif kind == "pin":
+            hold = self.cache.pin(names, self.cache.match(names, blocks))
+            assert hold.inside == blocks, "the manager found other blocks"
+            self._holds[event.request] = hold
+            self._found[event.request] = blocks
+        elif kind == "publish":
+            self.cache.publish(self._holds[event.request], blocks)
+        else:
+            self._release(event.request)
 
     def _admit(self, request: int, found: int) -> None:
-        names = self._names(request)
-        hold = self._cache.pin(names, self._cache.match(names, found // self.unit_slots))
-        assert hold.inside * self.unit_slots == found, "the manager found other blocks"
-        self._holds[request] = hold
-        self.owned.append(request, [page for piece in hold.pieces for page in piece.pages])
-
-    def _hold(self, request: int, tokens: int) -> None:
-        short = self.units_for(tokens) - self.owned.count(request) - len(self._free)
-        if short > 0:
-            self._free.extend(self._cache.evict(short))
-        super()._hold(request, tokens)
-        self._stored[request] = tokens
+        """Own the pages of the blocks that were found. One that was named for a request which gave
+        way before it could write has none yet."""
+        start, pages = 0, list[int]()
+        for piece in self._holds[request].pieces:
+            blocks = min(piece.end - piece.start, found - start)
+            piece.pages += [self._free.pop() for _ in range(blocks - len(piece.pages))]
+            pages += piece.pages[: max(0, blocks)]
+            start += piece.end - piece.start
+        self.owned.append(request, pages)
 
     def _attach(self, request: int) -> None:
         """Blocks of the request that were named just now are its pages."""
@@ -70,15 +82,16 @@ class Shared(Paged):
             start += blocks
 
     def _release(self, request: int) -> None:
-        hold = self._holds[request]
-        self._cache.publish(hold, self._stored.pop(request) // self.unit_slots)
-        self._attach(request)
-        del self._holds[request]
-        self._free.extend(reversed(self.owned.pop(request)[hold.inside :]))
-        self._cache.unpin(hold)
+        self._found.pop(request, None)
+        if request in self.owned:  # else it came and went while one step was planned
+            self._attach(request)
+        hold = self._holds.pop(request)
+        if request in self.owned:
+            self._free.extend(reversed(self.owned.pop(request)[hold.inside :]))
+        self.cache.unpin(hold)
 
     def _check_ids(self) -> None:
         used = {page for pages in self.owned.lists().values() for page in pages}
-        used |= self._cache.pages()
+        used |= self.cache.pages()
         assert sorted([*used, *self._free]) == list(range(self.units))
-        self._cache.check_integrity()
+        self.cache.check_integrity()

@@ -262,6 +262,10 @@ class GroupPages(Windowed):
         todo = [held for held in due.values() if held.done != self.tick]
         return sorted(todo, key=lambda held: held.seq.admission)
 
+    def held_by(self, request: int) -> Held:
+        """The block tables of a request that was admitted."""
+        return self._held[request]
+
     def _net(self, tick: int) -> tuple[int, int]:
         """Blocks that the step of that tick takes, and the most that it gives back."""
         takes = gives = 0

@@ -72,10 +72,6 @@ class SharedPages(Pages):
     def tally(self) -> tuple[int, ...]:
         return self.live_tokens(), self.free, self.cache.idle_blocks
 
-    def names(self, request: int) -> list[tuple[int, int]]:
-        """What the blocks of a request that was admitted are called; see `chain`."""
-        return list(self._holds[request].chain)
-
     def _match(self, seq: Sequence) -> Found:
         """Blocks to be found: the last token must be computed, for it gives the next one."""
         if seq.chain is None:

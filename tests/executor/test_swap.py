@@ -14,7 +14,7 @@ from sim.engine.loop import serve
 from sim.engine.record import Recorder
 from sim.plan import StepPlan
 from sim.run.simulation import Setup
-from tests.executor.test_policies_agree import MODEL, setup
+from tests.executor.test_policies_agree import setup
 
 TOKEN = 2 * 2 * 2 * 16 * 4  # bytes: K and V of 2 layers with 2 heads of 16 in 32 bits
 
@@ -48,7 +48,7 @@ class Spoken:
 
 def spoken(given: Setup) -> Spoken:
     machine = open_machine("cpu")
-    executor = Executor(given, machine, random_llama(MODEL, machine))
+    executor = Executor(given, machine, random_llama(given.model, machine))
     assembled = executor.fresh()
     found = Spoken(assembled)
     recorder = Recorder(given.trace, 1.0)

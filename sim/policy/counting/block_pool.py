@@ -51,6 +51,10 @@ class BlockPool:
         copies = self._named.get(name)
         return copies[0] if copies else None
 
+    def keeps(self, block: Block) -> bool:
+        """Whether it is held, or its contents may still be found."""
+        return block.refs > 0 or block in self._idle
+
     def name(self, block: Block, name: Name) -> None:
         """The block is full, and has these contents."""
         block.name = name

@@ -198,6 +198,10 @@ class PrefixCache:
         """All pages behind blocks that are here."""
         return {page for run in self._runs.values() for piece in run for page in piece.pages}
 
+    def idle_pages(self) -> int:
+        """How many of them are behind blocks that nobody holds."""
+        return sum(len(piece.pages) for piece in self._idle)
+
     def check_integrity(self) -> None:
         """Raise AssertionError where counts and pieces differ."""
         pieces = [piece for run in self._runs.values() for piece in run]
