@@ -14,7 +14,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from executor.attention.selection import Selection
 from executor.cache.selected import Selected
 from executor.cache.table import Run, Table, View
-from executor.cache.tensors import move
+from executor.cache.tensors import move, slot_data
 from executor.kernels import torch_ops
 from executor.kernels.pool import PARTS, KVPool
 from executor.kernels.store.reference import read_back
@@ -77,7 +77,7 @@ class TorchAttention:
     def begin(self, work: Work) -> None:
         """Look up where the step's tokens go and where its requests' keys are."""
         table = self._table
-        move(self._pools, table.moves)
+        move(slot_data(self._pools), table.moves)
         if self._selection:
             self._selection.begin(work)
         self._steps = [self._step(view, work) for view in table.views]
@@ -212,13 +212,13 @@ def dense(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """K and V [kv_heads, keys, head_dim] in that type."""
     k, v = (codes(data, span, keys) for data in pool.codes)
-    if not _scaled(pool):
+    if not scaled(pool):
         return read(pool, k, v, None, dtype)
     assert pool.side is not None
     return read(pool, k, v, codes(pool.side.flatten(3), span, keys), dtype)
 
 
-def _scaled(pool: KVPool) -> bool:
+def scaled(pool: KVPool) -> bool:
     """Whether each token has scales of its own."""
     return pool.side is not None and pool.storage != "fp8"
 
@@ -243,7 +243,7 @@ def gather(
     """K and V [kv_heads, slots, head_dim], copied."""
     pages, offsets = slots // pool.page_size, slots % pool.page_size
     k, v = (data[pages, :, offsets].transpose(0, 1) for data in pool.codes)
-    if not _scaled(pool):
+    if not scaled(pool):
         return read(pool, k, v, None, dtype)
     assert pool.side is not None
     side = pool.side.flatten(3)[pages, :, offsets].transpose(0, 1)

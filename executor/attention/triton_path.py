@@ -13,7 +13,7 @@ from executor.cache.contiguous import Contiguous
 from executor.cache.seats import Rows
 from executor.cache.selected import Selected
 from executor.cache.table import Table, View
-from executor.cache.tensors import move
+from executor.cache.tensors import move, slot_data
 from executor.kernels.decode import decode, splits_for
 from executor.kernels.pool import KVPool
 from executor.kernels.prefill import prefill
@@ -78,7 +78,7 @@ class TritonAttention:
     def begin(self, work: Work) -> None:
         """Send the step's addresses to the device: a handful of small copies, no wait."""
         table, sender = self.table, self._sender
-        move(self._pools, table.moves)
+        move(slot_data(self._pools), table.moves)
         if self._selection:
             self._selection.begin(work)
         requests, lengths = work.decoding
@@ -118,7 +118,7 @@ class TritonAttention:
         Those beyond the step's have no keys and store nothing. All that kernels are given stays the
         same from step to step but for what the memory holds.
         """
-        move(self._pools, self.table.moves)
+        move(slot_data(self._pools), self.table.moves)
         requests, lengths = work.decoding
         n = len(requests)
         kept = self._sender.room("lengths", (batch,), np.int32)

@@ -21,6 +21,7 @@ from sim.policy.paging import RingPages, SelectPages
 from sim.policy.shared_pages import SharedPages
 from sim.policy.sliding_window import SlidingWindow
 from sim.policy.spec import Policy
+from sim.policy.top_k import TopK
 from workloads.errors import InputError
 
 REFUSED = (
@@ -41,6 +42,8 @@ def table_for(manager: Manager, policy: Policy) -> Table:
     ring = None
     if isinstance(manager, Saturating) and isinstance(retention, SlidingWindow):
         ring = Ring(manager.cap, min(retention.sinks, manager.cap - 1))
+    if isinstance(manager, Saturating) and manager.evicts and isinstance(retention, TopK):
+        ring = Ring(manager.cap, manager.cap // 2, scored=True)
     if isinstance(manager, UnifiedPages):
         return Unified(manager)
     if isinstance(manager, GroupPages):

@@ -27,5 +27,5 @@ class Contiguous(Table):
         start = self.start(request)
         return Run(start, start + self.kept_tokens(length))
 
-    def _at(self, rows: Rows, places: Slots) -> Slots:
+    def at(self, rows: Rows, places: Slots) -> Slots:
         return places + self.starts(rows)

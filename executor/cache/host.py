@@ -9,6 +9,7 @@ from typing import NamedTuple
 import torch
 
 from executor.cache.table import Run, Table
+from executor.cache.tensors import slot_data
 from executor.kernels.pool import KVPool
 from executor.work import Work
 
@@ -21,12 +22,9 @@ class _Kept(NamedTuple):
 class HostPool:
     """What the host keeps for each request, and the bytes that moved in the last step."""
 
-    def __init__(self, pools: Sequence[KVPool], marks: Sequence[torch.Tensor] = ()) -> None:
-        """marks: landmarks of each layer's pages, which move with them."""
-        layers = [data for pool in pools for data in (pool.k, pool.v, pool.side)]
-        # fp8's scales are a head's, no token's.
-        self._data = [data for data in layers if data is not None and data.dim() > 2]
-        self._data += marks
+    def __init__(self, pools: Sequence[KVPool], beside: Sequence[torch.Tensor] = ()) -> None:
+        """beside: landmarks of each layer's pages or scores of its slots, which move with them."""
+        self._data = [*slot_data(pools), *beside]
         self._pinned = self._data[0].device.type == "cuda"
         self._kept: dict[int, _Kept] = {}
         self.moved_bytes = (0, 0)  # out and in

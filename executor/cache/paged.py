@@ -17,6 +17,6 @@ class Paged(Table):
     def kept(self, request: int, length: int) -> Units:
         return self.owned[request][: self.units_for(length)]
 
-    def _at(self, rows: Rows, places: Slots) -> Slots:
+    def at(self, rows: Rows, places: Slots) -> Slots:
         pages = self.owned.units[rows, places // self.unit_slots].astype(np.int64)
         return pages * self.unit_slots + places % self.unit_slots

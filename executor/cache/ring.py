@@ -9,10 +9,15 @@ Positions = NDArray[np.int64]
 
 
 class Ring(NamedTuple):
-    """Position p is at place p while p < sinks, and at sinks + (p - sinks) % window after."""
+    """Position p is at place p while p < sinks, and at sinks + (p - sinks) % window after.
+
+    `scored`: sinks are not the first tokens but, head by head, those that drew most attention among
+    all that left the window; they and the window are all that a query sees.
+    """
 
     slots: int  # sinks and window
     sinks: int
+    scored: bool = False
 
     @property
     def window(self) -> int:

@@ -77,7 +77,7 @@ class Table(ABC):
         """Where the keys of a context of that length are: slots in a row, or pages in order."""
 
     @abstractmethod
-    def _at(self, rows: Rows, places: Slots) -> Slots:
+    def at(self, rows: Rows, places: Slots) -> Slots:
         """Slots of places among the units of those rows of `owned`. Shape: that of places, with
         which rows must broadcast."""
 
@@ -88,15 +88,15 @@ class Table(ABC):
         """
         positions, rows = np.arange(start, stop, dtype=np.int64), self.owned.rows([request])
         if self.ring is None:
-            return self._at(rows, positions)
-        slots = self._at(rows, self.ring.places(positions))
+            return self.at(rows, positions)
+        slots = self.at(rows, self.ring.places(positions))
         slots[self.ring.lost(positions, stop)] = -1
         return slots
 
     def last_slots(self, rows: Rows, lengths: Slots) -> Slots:
         """Slots of the last tokens of contexts of those lengths. Shape: that of both."""
         positions = lengths - 1
-        return self._at(rows, self.ring.places(positions) if self.ring else positions)
+        return self.at(rows, self.ring.places(positions) if self.ring else positions)
 
     def step_slots(self, work: Work, rows: Rows, lengths: Slots) -> Slots:
         """Slots of all tokens of a step, in the order of its `Work`; -1 as in `slots`.
@@ -135,7 +135,7 @@ class Table(ABC):
         """Slots of a wrapped context's keys, by position. Shape: (kept,)."""
         assert self.ring is not None
         rows = self.owned.rows([request])
-        return self._at(rows, self.ring.places(self.ring.kept_positions(length)))
+        return self.at(rows, self.ring.places(self.ring.kept_positions(length)))
 
     def synthetic(self) -> "Table":
         """An empty table over as many slots, for sequences that no manager has admitted."""

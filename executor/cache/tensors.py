@@ -10,6 +10,7 @@ from executor.kernels.pool import PARTS, KVPool, Storage, allocate
 from executor.kernels.topk import allocate_landmarks
 from sim.model.geometry import Model
 from sim.policy.manager import Manager
+from sim.policy.top_k import SCORE_BYTES
 from workloads.errors import InputError
 
 DTYPES = {2: torch.bfloat16, 4: torch.float32}
@@ -47,6 +48,13 @@ def storage_of(model: Model, token_bytes: int) -> Stored:
     )
 
 
+def score_bytes(table: Table, model: Model) -> int:
+    """Of a token, where the table keeps those that drew most attention."""
+    if table.ring is None or not table.ring.scored:
+        return 0
+    return SCORE_BYTES * sum(group.kv_heads * group.layers for group in model.groups)
+
+
 def layer_order(model: Model) -> Iterator[tuple[int, int]]:
     """Of each layer, first to last: its group among the model's, and its number in that."""
     kinds = [group.kind for group in model.groups]
@@ -65,7 +73,7 @@ class CacheTensors:
     its own, or one that it shares with layers of other block tables."""
 
     def __init__(self, table: Table, model: Model, token_bytes: int, device: torch.device) -> None:
-        storage, scale = storage_of(model, token_bytes)
+        storage, scale = storage_of(model, token_bytes - score_bytes(table, model))
         pages, page = table.units, table.unit_slots
         if not table.paged:
             pages, page = 1, pages * page
@@ -93,6 +101,10 @@ class CacheTensors:
             self.pools.append(pool)
             self.views.append(place.view)
         self.marks = [allocate_landmarks(pool) for pool in self.pools if table.landmark_bytes]
+        scored = table.ring is not None and table.ring.scored
+        self.scores = [
+            torch.zeros(pool.k.shape[:3], device=device) for pool in self.pools if scored
+        ]
 
     def fill(self) -> None:
         """See `fill`."""
@@ -103,12 +115,12 @@ class CacheTensors:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all tensors, landmarks and tokens' scales included.
+        """Bytes of all tensors; landmarks, tokens' scales and scores included.
 
         fp8's scales are the model's, one a head, and no part of a cache.
         """
-        marks = sum(marks.nbytes for marks in self.marks)
-        return sum(pool.nbytes for pool in self.stored) + marks - self.fixed_bytes
+        beside = sum(data.nbytes for data in (*self.marks, *self.scores))
+        return sum(pool.nbytes for pool in self.stored) + beside - self.fixed_bytes
 
     @property
     def fixed_bytes(self) -> int:
@@ -129,13 +141,17 @@ def fill(pool: KVPool) -> None:
         pool.side.fill_(0.01)
 
 
-def move(pools: Iterable[KVPool], moves: Iterable[Move]) -> None:
-    """Copy slots of pools of one page to where their sequences have moved."""
+def slot_data(pools: Iterable[KVPool]) -> list[torch.Tensor]:
+    """What the pools hold of each slot: [pages, kv_heads, page_size, ...], fp8 as bytes."""
+    found = [data for pool in pools for data in (*pool.codes, pool.side)]
+    return [data for data in found if data is not None and data.dim() > 2]  # fp8's scales aren't
+
+
+def move(datas: Iterable[torch.Tensor], moves: Iterable[Move]) -> None:
+    """Copy slots of data of one page to where their sequences have moved."""
     for source, target, slots in moves:
-        for pool in pools:
-            for data in (pool.k, pool.v, pool.side):
-                if data is not None and data.dim() > 2:  # fp8's scales belong to no slot
-                    data[0, :, target : target + slots] = data[0, :, source : source + slots]
+        for data in datas:
+            data[0, :, target : target + slots] = data[0, :, source : source + slots]
 
 
 def predicted_bytes(manager: Manager) -> int:

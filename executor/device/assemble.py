@@ -4,11 +4,12 @@ from typing import NamedTuple
 
 import torch
 
+from executor.attention.evicting import EvictingAttention
 from executor.attention.torch_path import TorchAttention
 from executor.cache.choice import table_for
 from executor.cache.host import HostPool
 from executor.cache.table import Table
-from executor.cache.tensors import DTYPES, CacheTensors, predicted_bytes, storage_of
+from executor.cache.tensors import DTYPES, CacheTensors, predicted_bytes, score_bytes, storage_of
 from executor.device.llama import Llama, random_weights, weight_shapes
 from executor.device.machine import Machine
 from executor.device.text import Text
@@ -74,7 +75,7 @@ class Executor:
             Text(setup.model.vocab_size, self._machine.device, requests, setup.trace),
             clock,
             self._machine.waits,
-            HostPool(self.cache.stored, self.cache.marks) if swaps else None,
+            HostPool(self.cache.stored, self.cache.marks + self.cache.scores) if swaps else None,
         )
         if capture := self._machine.capture:
             limits = setup.limits
@@ -88,9 +89,9 @@ def refusal(setup: Setup) -> str | None:
     """Why the executor doesn't run this setup, in one line; None where it does."""
     try:
         manager = setup.policy.manager(setup.pool)
-        table_for(manager, setup.policy)
+        table = table_for(manager, setup.policy)
         weight_shapes(setup.model)
-        storage_of(setup.model, manager.pool.token_bytes)
+        storage_of(setup.model, manager.pool.token_bytes - score_bytes(table, setup.model))
     except InputError as error:
         return str(error)
     return None
@@ -99,7 +100,9 @@ def refusal(setup: Setup) -> str | None:
 def attention_for(
     machine: Machine, table: Table, cache: CacheTensors, dtype: torch.dtype
 ) -> StepAttention:
-    """Our kernels on a GPU, torch on a CPU."""
+    """Our kernels on a GPU, torch on a CPU; where heads choose what they keep, torch on both."""
+    if cache.scores:
+        return EvictingAttention(table, cache.pools, cache.scores, dtype)
     if machine.kind == "cuda":
         from executor.attention.triton_path import TritonAttention  # late: it needs triton
 

@@ -186,6 +186,8 @@ def section_works(
     """Decode steps by batch and context, prefill steps by length and past, as far as they fit."""
     limits = setup.limits
     longest = table.kept_tokens(limits.max_model_len)
+    if table.ring and table.ring.scored:  # one more, and each step evicts
+        longest = min(longest + 1, limits.max_model_len)
     for batch in batches:
         for context in knots(CONTEXTS, longest):
             if fits(table, decode_work(batch, context)):
