@@ -1,6 +1,9 @@
 """How many requests fit: counted by admitting them to the policy's own manager."""
 
+import gc
+from collections.abc import Iterator
 from collections.abc import Sequence as Lengths
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from sim.memory.ledger import Ledger
@@ -115,28 +118,43 @@ def size_policy(
 def fill(manager: Manager, context_tokens: int) -> Fit:
     """Admit and extend equal requests until the manager refuses one. Changes the manager."""
     most = manager.pool.capacity_bytes // max(1, manager.pool.token_bytes)  # a token each
-    for index in range(most + 1):
-        if not _place(manager, index, context_tokens):
-            return _fit(manager, context_tokens, index)
+    alone = context_tokens <= manager.longest()
+    with _no_collection():
+        for index in range(most + 1):
+            if not alone or not _place(manager, index, context_tokens):
+                return _fit(manager, context_tokens, index)
     raise InputError(
         f"{type(manager).__name__} admits more requests than its pool has room for tokens "
         f"({most:,}); expected can_admit() to refuse"
     )
 
 
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Python's collector walks a full pool's blocks again and again: half of the time."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
+
+
 def _together(manager: Manager, contexts: Lengths[int]) -> Fit | None:
-    if all(_place(manager, index, tokens) for index, tokens in enumerate(contexts)):
+    alone = max(contexts) <= manager.longest()
+    if alone and all(_place(manager, index, tokens) for index, tokens in enumerate(contexts)):
         return _fit(manager, sum(contexts), len(contexts))
     return None
 
 
 def _place(manager: Manager, index: int, tokens: int) -> bool:
-    """Admit a request and write all its KV, if that fits.
+    """Admit a request that fits alone and write all its KV, if that fits.
 
     The last sampled token is never written, so a prompt of n tokens and one of output holds n.
     """
     sequence = Sequence(index, 0, prompt=tokens, output=1)
-    if tokens > manager.longest() or not manager.can_admit(sequence):
+    if not manager.can_admit(sequence):
         return False
     manager.admit(sequence)
     fits = manager.can_extend(sequence, tokens)

@@ -92,7 +92,7 @@ def cut(word: int, *sizes: int) -> list[int]:
 
 def answers(manager: Manager) -> tuple[object, ...]:
     """All that a manager says of itself."""
-    return manager.memory(), manager.reads(), manager.growable(64)
+    return manager.memory(), manager.reads(), manager.growable(16)
 
 
 def grows(manager: Manager) -> bool:

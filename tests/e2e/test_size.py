@@ -272,7 +272,8 @@ def test_a_window_in_every_layer_is_a_plateau(tmp_path: Path, capsys: Capture) -
     }
     (tmp_path / "config.json").write_text(json.dumps(config))
     page = tmp_path / "page.html"
-    size(model=str(tmp_path), gpu=GPU, context=(512,), engine="vllm-0.32", output=page)
+    given: dict[str, Any] = {"model": str(tmp_path), "gpu": GPU, "kv_cache_memory": "2GiB"}
+    size(**given, context=(512,), engine="vllm-0.32", output=page)
     said = page.read_text()
     assert "keeps at most 1,048,576 B of windows" in said  # 64 × 2 × 8 layers × 8 heads × 64 × 2 B
     assert "0 B a token" not in said.split("<main>")[0]
