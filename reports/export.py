@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 from reports.load import Run
 from reports.service import service
+from workloads.outgoing import cell_text
 
 
 def comparison_csv(runs: Sequence[Run]) -> str:
@@ -17,7 +18,7 @@ def comparison_csv(runs: Sequence[Run]) -> str:
     """
     out = io.StringIO()
     write = csv.writer(out, lineterminator="\n").writerow
-    write(["metric", "label", "unit", *(_cell(run.label) for run in runs)])
+    write(["metric", "label", "unit", *(cell_text(run.label) for run in runs)])
     loads = [service(run) for run in runs]
     write(["offered_throughput", "Offered", "req/s", *(_number(load.offered) for load in loads)])
     write(["keeps_up", "Keeps up", "", *(str(load.keeps_up).lower() for load in loads)])
@@ -26,7 +27,7 @@ def comparison_csv(runs: Sequence[Run]) -> str:
     for name in dict.fromkeys(name for table in tables for name in table):
         values = [table[name].value if name in table else None for table in tables]
         texts = (name, known[name].label, known[name].unit)
-        write([*map(_cell, texts), *map(_number, values)])
+        write([*map(cell_text, texts), *map(_number, values)])
     return out.getvalue()
 
 
@@ -35,11 +36,6 @@ def _number(value: float | None) -> str:
     if value is None:
         return ""
     return str(int(value)) if float(value).is_integer() and abs(value) < 2**53 else repr(value)
-
-
-def _cell(text: str) -> str:
-    """A text no spreadsheet takes for a formula."""
-    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
 
 
 def as_link(text: str) -> str:

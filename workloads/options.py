@@ -26,14 +26,19 @@ def whole_numbers(app: Any, commands: tuple[str, ...], arguments: Iterable[Any])
             where = f"{token.keyword or argument.name} {shown(token.value)[1:-1]}"
             if kinds == {int} and "." in token.value:
                 raise InputError(f"{where}: expected a whole number")
-            try:
-                number = abs(float(token.value))
-            except ValueError:
-                continue  # whoever converts it says what it should be
-            if kinds == {int} and number > MOST:
-                raise InputError(f"{where}: expected at most 2^53")
-            if 0 < number < SMALLEST or LARGEST < number < math.inf:
-                raise InputError(f"{where}: expected a number of {SMALLEST:g} to {LARGEST:g}")
+            bounded(where, token.value, kinds)
+
+
+def bounded(where: str, text: str, kinds: set[Any]) -> None:
+    """Raise InputError where the text is a number that nobody means; `kinds`: {int}, or others."""
+    try:
+        number = abs(float(text))
+    except ValueError:
+        return  # whoever converts it says what it should be
+    if kinds == {int} and number > MOST:
+        raise InputError(f"{where}: expected at most 2^53")
+    if 0 < number < SMALLEST or LARGEST < number < math.inf:
+        raise InputError(f"{where}: expected a number of {SMALLEST:g} to {LARGEST:g}")
 
 
 def _scalars(hint: Any) -> set[Any]:

@@ -44,7 +44,14 @@ def in_page(value: Any) -> Any:
 
 def in_chart(text: str) -> str:
     """The text for plotly, which reads tags: none but its bold, line break and empty box."""
-    return _TAG.sub("&lt;", text)
+    return _TAG.sub("&lt;", visible_lines(text))
+
+
+def cell_text(text: str) -> str:
+    """The text for a cell of CSV: visible, and nothing that a spreadsheet takes for a formula."""
+    return (
+        f"'{visible(text)}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else visible(text)
+    )
 
 
 def encodable(text: str) -> str:

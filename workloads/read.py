@@ -253,7 +253,7 @@ def _read(
         with explained(label):
             columns = table.load(source, selection)
     except Rejected as rejected:
-        raise fault.locate(source, selection, str(rejected)) from None
+        raise fault.locate(source, selection, rejected) from None
     if len(columns.prompt) == 0:
         raise InputError(f"{label}: has no rows, expected at least one request")
     no_prompt = columns.prompt == 0

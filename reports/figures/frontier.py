@@ -76,15 +76,15 @@ def load_figure(
                 x=x, y=y, yaxis=f"y{place + 1}", name=line.label, mode="lines+markers",
                 line={"color": stroke(i).color, "dash": stroke(i).dash, "width": 1.8},
                 marker={"symbol": [BAD if met == 0 else GOOD for *_, met in known], "size": 7},
-                hovertemplate=f"%{{x:,.4~g}}: %{{y:,.4~g}} ({line.label})<extra></extra>",
+                meta=line.label, hovertemplate="%{x:,.4~g}: %{y:,.4~g} (%{meta})<extra></extra>",
             )  # fmt: skip
             bend = knee(np.array(x, dtype=float), np.array(y, dtype=float)) if timed else None
             if bend is not None:
                 fig.add_scatter(
                     x=[x[bend]], y=[y[bend]], yaxis=f"y{place + 1}", mode="markers",
                     marker={"symbol": "circle-open", "size": 15, "color": stroke(i).color},
-                    name=tr("knee"),
-                    hovertemplate=f"{tr('knee')} %{{x:,.4~g}} ({line.label})<extra></extra>",
+                    name=tr("knee"), meta=line.label,
+                    hovertemplate=f"{tr('knee')} %{{x:,.4~g}} (%{{meta}})<extra></extra>",
                 )  # fmt: skip
         if metric in limits_ms:
             loads = [row[load] for line in lines for row in line.rows]

@@ -5,6 +5,8 @@ from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from workloads.outgoing import visible
+
 if TYPE_CHECKING:
     from rich.status import Status
 
@@ -65,8 +67,11 @@ class Progress:
 
     def say(self, what: str) -> None:
         """Show what is going on."""
+        what = visible(what)
         if self._status:
-            self._status.update(what)
+            from rich.text import Text
+
+            self._status.update(Text(what))  # of a text alone, rich would take [words] for markup
         elif monotonic() - self._said >= QUIET_S:
             self._said = monotonic()
             print(what, file=sys.stderr)

@@ -9,16 +9,21 @@ from dataclasses import dataclass, fields, replace
 from decimal import Decimal, InvalidOperation
 from functools import cache
 from itertools import islice
-from math import prod
+from math import isfinite, prod
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from sim.policy.registry import label_of, policies
 from sim.run.options import RunOptions
 from workloads.errors import InputError
+from workloads.incoming import shown
+from workloads.options import bounded
 from workloads.spec import key_values, suggestion
 
 MOST_VALUES = 100_000
 """Of one option; a range of more is a slip of the pen."""
+
+MOST_RUNS = 1_000_000
+"""Of a whole grid, or drawn from it."""
 
 Value = Any  # of an option: text, a number, or in Python the thing that text names
 Axes = dict[str, tuple[Value, ...]]
@@ -49,7 +54,14 @@ class Grid:
         """
         if sample is not None and sample < 1:
             raise InputError(f"--sample {sample}: expected at least 1")
-        if sample is None or sample >= len(self):
+        size = prod(len(values) for values in self.axes.values())  # len() stops at 2^63
+        if min(size, sample or size) > MOST_RUNS:
+            raise InputError(
+                f"{shown(size)} combinations, expected at most {MOST_RUNS:,}, or a --sample of them"
+            )
+        if size >= 2**63:
+            raise InputError(f"{shown(size)} combinations, expected fewer than 2^63")
+        if sample is None or sample >= size:
             return map(self.at, range(len(self)))
         drawn = random.Random(seed).sample(range(len(self)), sample)
         return map(self.at, sorted(drawn))
@@ -127,10 +139,12 @@ def _is_range(name: str, text: str) -> bool:
 
 def _range(name: str, text: str) -> list[Value]:
     """From, to (included) and step, in exact decimals: 0.1:0.3:0.1 ends at 0.3."""
-    where = f"--set {name}={text}"
+    where = f"--set {name}={shown(text)[1:-1]}"
+    for part in text.split(":"):
+        bounded(where, part, {_kind(name) if name in option_names() else float})
     try:
         low, high, step = (Decimal(part) for part in text.split(":"))
-        finite = all(number.is_finite() for number in (low, high, step))
+        finite = all(isfinite(float(number)) for number in (low, high, step))
     except InvalidOperation:
         finite = False
     if not finite or step <= 0 or high < low:
@@ -151,6 +165,7 @@ def _read(name: str, text: str) -> Value:
         if kind is bool:
             return {"true": True, "false": False}[text.lower()]
         if kind in (int, float):
+            bounded(f"--set {name}={shown(text)[1:-1]}", text, {kind})
             return kind(text)
     except (ValueError, KeyError):
         expected = {int: "a whole number", float: "a number", bool: "true or false"}[kind]

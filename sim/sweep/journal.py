@@ -5,12 +5,16 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from zlib import crc32
 
 from sim.sweep.evaluate import Row
 from workloads.errors import InputError
+from workloads.incoming import parse_json, read_bytes
+from workloads.outgoing import encodable
 from workloads.places import locked
 
 NAME = "runs.jsonl"
+MOST_BYTES = 1 << 32
 
 
 class Journal:
@@ -20,26 +24,27 @@ class Journal:
         self._file = file
         self.rows: dict[str, Row] = {}
         whole = 0
-        content = file.read_bytes() if file.exists() else b""
-        for line in content.splitlines(keepends=True):
-            if not line.endswith(b"\n"):
-                break
-            whole += len(line)
+        content = read_bytes(file, most=MOST_BYTES) if file.exists() else b""
+        *lines, _ = content.split(b"\n")
+        for number, line in enumerate(lines, 1):
+            whole += len(line) + 1
             try:
-                entry = json.loads(line)
-                self.rows[entry["key"]] = entry["row"]
-            except (ValueError, TypeError, KeyError):
+                key, row = _entry(line)
+            except ValueError as error:
                 raise InputError(
-                    f"{file}: line {content[:whole].count(10)} is no finished run; expected a "
-                    "folder of an earlier sweep, or a new one"
+                    f"{file}: line {number} is no finished run ({error}); expected a folder of an "
+                    "earlier sweep, or a new one"
                 ) from None
+            self.rows[key] = row
         self._out = file.open("ab")
         self._out.truncate(whole)
 
     def add(self, key: str, row: Row) -> None:
         """Keep a finished run."""
-        line = json.dumps({"key": key, "row": row}, allow_nan=False, ensure_ascii=False)
-        self._out.write(line.encode() + b"\n")
+        row = {
+            name: encodable(cell) if isinstance(cell, str) else cell for name, cell in row.items()
+        }
+        self._out.write(_line(key, row) + b"\n")
         self._out.flush()
         os.fsync(self._out.fileno())
         self.rows[key] = row
@@ -47,6 +52,21 @@ class Journal:
     def close(self) -> None:
         """No more rows."""
         self._out.close()
+
+
+def _entry(line: bytes) -> tuple[str, Row]:
+    """Key and row of a line. Raises ValueError unless it is one of ours, unchanged."""
+    entry = parse_json(line)
+    key, row = (entry.get("key"), entry.get("row")) if isinstance(entry, dict) else (None, None)
+    if not (isinstance(key, str) and isinstance(row, dict) and line == _line(key, row)):
+        raise ValueError("it was not written by kvtwin, or changed since")
+    return key, row
+
+
+def _line(key: str, row: Row) -> bytes:
+    """A finished run, and a sum by which a line that was changed is told."""
+    text = json.dumps({"key": key, "row": row}, allow_nan=False, ensure_ascii=False)
+    return f'{text[:-1]}, "crc32": {crc32(text.encode())}}}'.encode()
 
 
 @contextmanager

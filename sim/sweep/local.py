@@ -1,14 +1,17 @@
 """Runs on this machine's cores: in this process, or in workers that share its start and the trace.
 
-Where they can be forked they have everything in place; else the trace reaches them as mapped Arrow
-columns. A worker takes one combination at a time, so that long ones don't wait behind each other,
-and ends with the process that started it, however that ends (`sim.run.workers`).
+The trace is written once, as Arrow columns that every worker maps, into a file without a name: no
+kill leaves it behind. A worker takes one combination at a time, so that long ones don't wait behind
+each other, and ends with the process that started it, however that ends (`sim.run.workers`).
 """
 
+import os
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from functools import cache, partial
 from pathlib import Path
+from typing import IO
 
 from sim.policy import plugins
 from sim.run.workers import in_workers
@@ -35,9 +38,8 @@ def run_here(
 
     for module in plugins.modules:
         cloudpickle.register_pickle_by_value(module)
-    with tempfile.TemporaryDirectory(prefix="kvtwin-") as folder:
-        place = Path(folder) / "trace.arrow"
-        place.write_bytes(shared_bytes(trace))
+    with tempfile.TemporaryFile() as file:
+        place = _shared(shared_bytes(trace), file)
         (number, point), *rest = tasks
         first = work.run(trace, point)  # here, so that what it loads is there for all who fork
         rows = in_workers(partial(_run_one, work, place), rest, min(jobs, len(rest)))
@@ -45,11 +47,22 @@ def run_here(
         yield from rows
 
 
-def _run_one(work: Work, place: Path, number: int, point: dict[str, Value]) -> tuple[int, Row]:
+def _shared(content: bytes, file: IO[bytes]) -> Path | bytes:
+    """Where workers find the content: in the open file, or with their task where it has no path."""
+    if sys.platform != "linux":
+        return bytes(content)
+    file.write(content)
+    file.flush()
+    return Path(f"/proc/{os.getpid()}/fd/{file.fileno()}")
+
+
+def _run_one(
+    work: Work, place: Path | bytes, number: int, point: dict[str, Value]
+) -> tuple[int, Row]:
     return number, work.run(_mapped(place), point)
 
 
 @cache
-def _mapped(place: Path) -> Trace:
+def _mapped(place: Path | bytes) -> Trace:
     """Once a worker."""
     return map_shared(place)

@@ -8,7 +8,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from workloads.outgoing import cell_text, encodable
 from workloads.write import replacing
+
+MOST = 2**63 - 1
+"""Of a whole number in a table; larger ones are texts."""
 
 PARQUET, CSV = "sweep.parquet", "sweep.csv"
 
@@ -30,13 +34,13 @@ def write_table(columns: Columns, folder: Path) -> None:
         unfinished.open("w", encoding="utf-8", newline="") as text,
     ):
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(columns)
+        writer.writerow(map(cell_text, columns))
         for row in zip(*columns.values(), strict=True):
             writer.writerow("" if cell is None else _cell(cell) for cell in row)
 
 
 def _cell(cell: Any) -> str:
-    return repr(cell) if isinstance(cell, float) else str(cell)
+    return cell_text(str(cell)) if isinstance(cell, str) else repr(cell)
 
 
 def _arrow(columns: Columns) -> pa.Table:
@@ -48,8 +52,10 @@ def _array(cells: list[Any]) -> pa.Array:
     kinds = {type(cell) for cell in cells if cell is not None}
     if kinds <= {bool}:
         return pa.array(cells, pa.bool_() if kinds else pa.string())
-    if kinds <= {int}:
+    counted = all(-MOST <= cell <= MOST for cell in cells if type(cell) is int)
+    if kinds <= {int} and counted:
         return pa.array(cells, pa.int64())
-    if kinds <= {int, float}:
+    if kinds <= {int, float} and counted:
         return pa.array([None if cell is None else float(cell) for cell in cells], pa.float64())
-    return pa.array([None if cell is None else str(cell) for cell in cells], pa.string())
+    texts = [None if cell is None else encodable(str(cell)) for cell in cells]
+    return pa.array(texts, pa.string())

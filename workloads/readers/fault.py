@@ -11,7 +11,7 @@ from typing import Any
 from workloads.errors import InputError
 from workloads.incoming import parse_json
 from workloads.readers import table
-from workloads.readers.format import Selection
+from workloads.readers.format import Position, Rejected, Selection
 from workloads.readers.records import flat
 from workloads.readers.source import Source, explained
 from workloads.readers.stamps import FIRST_YEAR, LAST_YEAR, has_offset, is_stamp
@@ -38,13 +38,40 @@ class _Cell(str):
         return repr(str(self))
 
 
-def locate(source: Source, selection: Selection, reason: str) -> InputError:
-    """The error to raise for a file that the fast path refused with `reason`."""
+class _Lines:
+    """A text's lines but for those known to be good, and the number of the one given last.
+
+    The first ones are always given: a check may compare others with them.
+    """
+
+    def __init__(self, source: Source, start: Position | None) -> None:
+        self._source, self._start = source, start or Position()
+        self.number = 0
+
+    def __iter__(self) -> Iterator[str]:
+        with self._source.text() as text:
+            for line in text:
+                self.number += 1
+                yield line
+                if self.number == _FIRST_ROWS <= self._start.lines:
+                    break
+            else:
+                return
+        with self._source.text(self._start.byte) as text:
+            self.number = self._start.lines
+            for line in text:
+                self.number += 1
+                yield line
+
+
+def locate(source: Source, selection: Selection, rejected: Rejected) -> InputError:
+    """The error to raise for a file that the fast path refused."""
     checks = _checks(selection)
     rows = 0
     with explained(source.label):
-        skipped = table.good_rows(source, selection)
-        for where, row in _ROWS[source.kind](source, selection, skipped):
+        lines = _Lines(source, rejected.start)
+        skipped = table.good_rows(source, selection) if rejected.start is None else 0
+        for where, row in _ROWS[source.kind](source, selection, lines, skipped):
             if isinstance(row, str):
                 return InputError(f"{source.label}: {where}: {row}")
             rows += 1
@@ -57,7 +84,8 @@ def locate(source: Source, selection: Selection, reason: str) -> InputError:
                     return InputError(f"{source.label}: {where}: {error}")
     if rows == 0:
         return InputError(f"{source.label}: has no rows, expected at least one request")
-    return InputError(f"{source.label}: cannot be read: {reason or 'unexpected column types'}")
+    reason = str(rejected) or "unexpected column types"
+    return InputError(f"{source.label}: cannot be read: {reason}")
 
 
 def _is_known(row: int, skipped: int) -> bool:
@@ -66,60 +94,62 @@ def _is_known(row: int, skipped: int) -> bool:
 
 
 def _csv_rows(
-    source: Source, selection: Selection, skipped: int
+    source: Source, selection: Selection, lines: _Lines, skipped: int
 ) -> Iterator[tuple[str, Row | str]]:
     header = source.columns
     # A prompt's blocks are one field; the default limit of 131,072 characters is too short.
     csv.field_size_limit(_LONGEST_FIELD)
-    with source.text() as text:
-        reader = csv.reader(text, delimiter=source.delimiter)
-        next(row for row in reader if row)
-        rows = 0
-        for fields in reader:
-            if not fields:
-                continue
-            rows += 1
-            if _is_known(rows, skipped):
-                continue
-            where = f"line {reader.line_num}"
-            if len(fields) != len(header):
-                yield where, f"has {len(fields)} fields, expected {len(header)} as in the header"
-                return
-            # An empty field is what other kinds call null.
-            row: dict[str, Any] = {
-                name: _Cell(value) if value else None
-                for name, value in zip(header, fields, strict=True)
-            }
-            if selection.hash_ids is not None and row[selection.hash_ids] is not None:
-                row[selection.hash_ids] = [*map(_Cell, row[selection.hash_ids].split(" "))]
-            yield where, row
+    reader = csv.reader(lines, delimiter=source.delimiter)
+    next(row for row in reader if row)
+    rows = 0
+    for fields in reader:
+        if not fields:
+            continue
+        rows += 1
+        if _is_known(rows, skipped):
+            continue
+        where = f"line {lines.number}"
+        if len(fields) != len(header):
+            yield where, f"has {len(fields)} fields, expected {len(header)} as in the header"
+            return
+        # An empty field is what other kinds call null.
+        row: dict[str, Any] = {
+            name: _Cell(value) if value else None
+            for name, value in zip(header, fields, strict=True)
+        }
+        if selection.hash_ids is not None and row[selection.hash_ids] is not None:
+            row[selection.hash_ids] = [*map(_Cell, row[selection.hash_ids].split(" "))]
+        yield where, row
 
 
-def _jsonl_rows(source: Source, selection: Selection, _: int) -> Iterator[tuple[str, Row | str]]:
-    with source.text() as text:
-        for number, line in enumerate(text, start=1):
-            if not line.strip():
-                continue
-            where = f"line {number}"
-            try:
-                row = parse_json(line.encode())
-            except ValueError as error:
-                text_of = str(error)
-                yield where, text_of if text_of.startswith("not JSON") else f"not JSON: {text_of}"
-                return
-            if not isinstance(row, dict):
-                yield where, f"is {_shown(row)}, expected a JSON object"
-                return
-            yield where, flat(row)
+def _jsonl_rows(
+    source: Source, selection: Selection, lines: _Lines, skipped: int
+) -> Iterator[tuple[str, Row | str]]:
+    for line in lines:
+        if not line.strip():
+            continue
+        where = f"line {lines.number}"
+        try:
+            row = parse_json(line.encode())
+        except ValueError as error:
+            text_of = str(error)
+            yield where, text_of if text_of.startswith("not JSON") else f"not JSON: {text_of}"
+            return
+        if not isinstance(row, dict):
+            yield where, f"is {_shown(row)}, expected a JSON object"
+            return
+        yield where, flat(row)
 
 
-def _record_rows(source: Source, selection: Selection, _: int) -> Iterator[tuple[str, Row | str]]:
+def _record_rows(
+    source: Source, selection: Selection, lines: _Lines, skipped: int
+) -> Iterator[tuple[str, Row | str]]:
     for number, row in enumerate(source.records(), 1):
         yield f"record {number}", row
 
 
 def _parquet_rows(
-    source: Source, selection: Selection, skipped: int
+    source: Source, selection: Selection, lines: _Lines, skipped: int
 ) -> Iterator[tuple[str, Row | str]]:
     number = 0
     for batch in source.parquet().iter_batches(_ROWS_A_BATCH, columns=selection.columns):

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 Unit = Literal["stamp", "s", "ms", "us", "ns"]
 
@@ -91,8 +91,19 @@ class Selection:
         return [name for name in names if name is not None]
 
 
+class Position(NamedTuple):
+    """A place in a file, by what stands before it: lines, and bytes once decompressed."""
+
+    lines: int = 0
+    byte: int = 0
+
+
 class Rejected(Exception):
-    """Some row is not what the format says."""
+    """Some row is not what the format says; none before `start`, where that is known."""
+
+    def __init__(self, reason: str = "", start: Position | None = None) -> None:
+        super().__init__(reason)
+        self.start = start
 
 
 def require(condition: bool) -> None:

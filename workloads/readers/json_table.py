@@ -1,6 +1,7 @@
 """JSON as columns: by Arrow where each line is an object, else through Python's."""
 
-from collections.abc import Iterator
+import io
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -19,11 +20,26 @@ def by_arrow(source: Source, selection: Selection) -> Any:
 
     Raises what Arrow does, also for what it would read otherwise than Python: the longer way tells.
     """
+    return _arrow(source.stream, selection)
+
+
+def of_chunk(source: Source, selection: Selection, lines: bytes) -> Any:
+    """The same columns of some lines, by Arrow or else by Python, and raises what both do."""
+    import pyarrow as pa
+
+    try:
+        return _arrow(lambda: pa.BufferReader(lines), selection)
+    except pa.ArrowInvalid:
+        text = io.TextIOWrapper(io.BytesIO(lines), encoding="utf-8-sig", newline="")
+        return _table(_flat(text), selection)
+
+
+def _arrow(open_stream: Callable[[], Any], selection: Selection) -> Any:
     import pyarrow as pa
     from pyarrow import json
 
     types = types_of(selection)
-    with source.stream() as stream:
+    with open_stream() as stream:
         table = json.read_json(
             stream,
             read_options=json.ReadOptions(block_size=_BLOCK_BYTES),
@@ -31,8 +47,9 @@ def by_arrow(source: Source, selection: Selection) -> Any:
                 explicit_schema=pa.schema(_fields(types)), unexpected_field_behavior="ignore"
             ),
         )
-    if _has_a_key_twice(source, selection, len(table)):
-        raise pa.ArrowInvalid("Arrow takes the last of two equal keys")
+    with open_stream() as stream:
+        if _has_a_key_twice(stream, selection, len(table)):
+            raise pa.ArrowInvalid("Arrow takes the last of two equal keys")
     if not any("." in name for name in types):
         return table
     columns = {name: _at(table, name.split(".")) for name in types}
@@ -64,27 +81,29 @@ def _at(table: Any, path: list[str]) -> Any:
     return pc.struct_field(column, path[1:]) if len(path) > 1 else column
 
 
-def _has_a_key_twice(source: Source, selection: Selection, rows: int) -> bool:
+def _has_a_key_twice(stream: Any, selection: Selection, rows: int) -> bool:
     """Whether a column may be there twice in a row: its name stands more often than rows."""
     parts = dict.fromkeys(part for name in selection.columns for part in name.split("."))
     names = [f'"{part}"'.encode() for part in parts]
     found, last = dict.fromkeys(names, 0), b""
-    with source.stream() as stream:
-        while chunk := last + bytes(stream.read(_CHUNK_BYTES)):
-            if chunk == last:
-                break
-            end = chunk.rfind(b"\n") + 1 or len(chunk)
-            for name in names:
-                found[name] += chunk.count(name, 0, end)
-            last = chunk[end:]
-        return any(found[name] + last.count(name) > rows for name in names)
+    while chunk := last + bytes(stream.read(_CHUNK_BYTES)):
+        if chunk == last:
+            break
+        end = chunk.rfind(b"\n") + 1 or len(chunk)
+        for name in names:
+            found[name] += chunk.count(name, 0, end)
+        last = chunk[end:]
+    return any(found[name] + last.count(name) > rows for name in names)
 
 
 def by_python(source: Source, selection: Selection) -> Any:
-    """Lines and whole documents. Raises Rejected, or what Arrow raises of a type."""
+    """The columns of whole documents. Raises Rejected, or what Arrow raises of a type."""
+    return _table(source.records(), selection)
+
+
+def _table(rows: Iterator[dict[str, Any]], selection: Selection) -> Any:
     import pyarrow as pa
 
-    rows = flat_lines(source) if source.kind == "jsonl" else source.records()
     columns: dict[str, list[Any]] = {name: [] for name in selection.columns}
     while some := list(islice(rows, _ROWS)):
         for name, values in columns.items():
@@ -103,11 +122,15 @@ def by_python(source: Source, selection: Selection) -> Any:
 def flat_lines(source: Source) -> Iterator[dict[str, Any]]:
     """Each line's object, flat. Raises Rejected."""
     with source.text() as lines:
-        for line in lines:
-            if line.strip():
-                try:
-                    row = parse_json(line.encode())
-                except ValueError as error:
-                    raise Rejected(str(error)) from None
-                require(isinstance(row, dict))
-                yield flat(row)
+        yield from _flat(lines)
+
+
+def _flat(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
+    for line in lines:
+        if line.strip():
+            try:
+                row = parse_json(line.encode())
+            except ValueError as error:
+                raise Rejected(str(error)) from None
+            require(isinstance(row, dict))
+            yield flat(row)

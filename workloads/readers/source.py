@@ -18,6 +18,7 @@ Kind = Literal["csv", "jsonl", "records", "documents", "parquet"]
 
 _CODECS = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 _HEAD_BYTES = 4096
+_PASSED_BYTES = 1 << 20
 _FIRST_ROWS = 50
 _FIRST_ROWS_BYTES = 1 << 20
 
@@ -42,9 +43,9 @@ class Source:
         """A new pyarrow stream of the decompressed bytes."""
         return _stream(self.path, self.codec)
 
-    def text(self) -> io.TextIOWrapper:
-        """A new stream of the decompressed text, without its byte order mark."""
-        return _text(self.path, self.codec)
+    def text(self, start: int = 0) -> io.TextIOWrapper:
+        """A new stream of the decompressed text from a byte on, without its byte order mark."""
+        return _text(self.path, self.codec, start)
 
     def records(self) -> Iterator[dict[str, Any]]:
         """The flat records of a JSON document that is not one object a line."""
@@ -208,8 +209,11 @@ def _stream(path: Path, codec: str | None) -> Any:
     return file if codec is None else pa.CompressedInputStream(file, codec)
 
 
-def _text(path: Path, codec: str | None) -> io.TextIOWrapper:
-    return io.TextIOWrapper(_stream(path, codec), encoding="utf-8-sig", newline="")
+def _text(path: Path, codec: str | None, start: int = 0) -> io.TextIOWrapper:
+    stream = _stream(path, codec)
+    while start and (passed := len(stream.read(min(start, _PASSED_BYTES)))):
+        start -= passed
+    return io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
 
 
 def _parquet(path: Path, codec: str | None) -> Any:

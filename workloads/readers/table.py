@@ -10,20 +10,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads.readers import json_table
+from workloads.readers import chunks, csv_table, json_table
 from workloads.readers.format import (
     TICKS_PER_SECOND,
     Rejected,
     Selection,
     Unit,
     require,
-    types_of,
 )
 from workloads.readers.source import Source, first_line, is_shortage
 from workloads.readers.stamps import FIRST_YEAR, LAST_YEAR, PATTERN, has_offset
 from workloads.schema import Floats, Ints, PrefixBlocks
 
-_BATCH_BYTES = 1 << 20
 _EXACT = 2**53  # the whole numbers that a double holds
 
 
@@ -43,19 +41,27 @@ def load(source: Source, selection: Selection) -> Columns:
 
     try:
         try:
-            table = _LOADERS[source.kind](source, selection)
-        except pa.ArrowInvalid:
-            # Blanks beside numbers and counts such as 10.0 are read the longer way.
-            if source.kind not in _LENIENT:
+            return checked(_LOADERS[source.kind](source, selection), selection)
+        except (pa.ArrowInvalid, Rejected) as error:
+            if source.kind not in chunks.KINDS or is_shortage(error):
                 raise
-            table = _LENIENT[source.kind](source, selection)
-        return checked(table, selection)
+            return checked(_the_longer_way(source, selection, error), selection)
     except MemoryError:  # Arrow's own is also one of its errors
         raise
     except pa.ArrowException as error:
         if is_shortage(error):
             raise MemoryError from None
         raise Rejected(first_line(error)) from error
+
+
+def _the_longer_way(source: Source, selection: Selection, error: Exception) -> Any:
+    """Blanks beside numbers and counts such as 10.0 are taken here; what is wrong gets a place."""
+    try:
+        return chunks.read_by_chunks(source, selection, checked)
+    except chunks.Unsplittable:
+        if isinstance(error, Rejected):
+            raise error from None
+        return csv_table.as_text(source, selection)
 
 
 def checked(table: Any, selection: Selection) -> Columns:
@@ -131,21 +137,6 @@ def good_rows(source: Source, selection: Selection) -> int:
     return 0  # what is wrong lies between batches
 
 
-def _csv_batches(source: Source, selection: Selection) -> Iterator[Any]:
-    import pyarrow as pa
-    from pyarrow import csv
-
-    with source.stream() as stream:
-        reader = csv.open_csv(
-            stream,
-            read_options=csv.ReadOptions(block_size=_BATCH_BYTES),
-            parse_options=_parsing(source, newlines=True),
-            convert_options=_converting(dict.fromkeys(types_of(selection), pa.string())),
-        )
-        for batch in reader:
-            yield _from_text(_selected(pa.Table.from_batches([batch]), selection), selection)
-
-
 def _parquet_batches(source: Source, selection: Selection) -> Iterator[Any]:
     import pyarrow as pa
 
@@ -166,103 +157,18 @@ def seconds_from_first(arrival: Ints | Floats, unit: Unit) -> Floats:
     return np.asarray((arrival - arrival[0]) / TICKS_PER_SECOND[unit], dtype=np.float64)
 
 
-def _csv(source: Source, selection: Selection, as_text: bool = False) -> Any:
-    import pyarrow as pa
-    from pyarrow import csv
-
-    types = types_of(selection)
-    if selection.hash_ids is not None:
-        types[selection.hash_ids] = pa.string()
-    if as_text:
-        types = dict.fromkeys(types, pa.string())
-    with source.stream() as stream:
-        table = csv.read_csv(
-            stream,
-            parse_options=_parsing(source, newlines=as_text),
-            convert_options=_converting(types),
-        )
-    return _selected(table, selection)
-
-
-def _parsing(source: Source, *, newlines: bool) -> Any:
-    """Line ends inside quotes cost time, so they are looked for only where reading fails."""
-    from pyarrow import csv
-
-    return csv.ParseOptions(delimiter=source.delimiter, newlines_in_values=newlines)
-
-
-def _converting(types: dict[str, Any]) -> Any:
-    from pyarrow import csv
-
-    padded = {f"{pad}{name}": kind for name, kind in types.items() for pad in _PADS}
-    return csv.ConvertOptions(column_types=padded, null_values=[""])
-
-
-def _selected(table: Any, selection: Selection) -> Any:
-    names = [name.strip() for name in table.column_names]
-    return table.rename_columns(names).select(selection.columns)
-
-
-def _csv_typed(source: Source, selection: Selection) -> Any:
-    # Arrow takes 0x10 for 16, where a person may mean an identifier; as text it is refused.
-    return (
-        _csv_text(source, selection) if _mentions_hexadecimal(source) else _csv(source, selection)
-    )
-
-
-def _mentions_hexadecimal(source: Source) -> bool:
-    last = b""
-    with source.stream() as stream:
-        while chunk := bytes(stream.read(_BATCH_BYTES)):
-            if b"0x" in (window := (last + chunk).lower()):
-                return True
-            last = window[-1:]
-    return False
-
-
-def _csv_text(source: Source, selection: Selection) -> Any:
-    """As `_csv`, with blanks about values and counts like 10.0."""
-    return _from_text(_csv(source, selection, as_text=True), selection)
-
-
-def _from_text(table: Any, selection: Selection) -> Any:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    for name, kind in types_of(selection).items():
-        column = pc.utf8_trim_whitespace(table[name])
-        if selection.failed_rows and (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-            column = pc.if_else(pc.equal(column, ""), None, column)
-        if pa.types.is_integer(kind):
-            column = pc.replace_substring_regex(column, r"^(-?[0-9]+)\.0*$", r"\1")
-            require(_all_match(column, r"^-?[0-9]+$"))
-        elif pa.types.is_floating(kind):
-            require(_all_match(column, r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"))
-        if not pa.types.is_list(kind):
-            table = table.set_column(table.column_names.index(name), name, column.cast(kind))
-    return table
-
-
-def _all_match(column: Any, pattern: str) -> bool:
-    import pyarrow.compute as pc
-
-    return pc.all(pc.match_substring_regex(column, pattern)).as_py() is not False
-
-
 def _parquet(source: Source, selection: Selection) -> Any:
     return source.parquet().read(columns=selection.columns)
 
 
 _LOADERS = {
-    "csv": _csv_typed,
+    "csv": csv_table.typed,
     "jsonl": json_table.by_arrow,
     "records": json_table.by_python,
     "documents": json_table.by_python,
     "parquet": _parquet,
 }
-_LENIENT = {"csv": _csv_text, "jsonl": json_table.by_python}
-_BATCHES = {"csv": _csv_batches, "parquet": _parquet_batches}
-_PADS = ("", " ", "  ")  # a header's names may follow blanks, as in `a, b`
+_BATCHES = {"csv": csv_table.batches, "parquet": _parquet_batches}
 
 
 def _values(column: Any, kind: Any) -> NDArray[Any]:

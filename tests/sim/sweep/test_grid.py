@@ -156,6 +156,23 @@ def test_a_shared_trace_is_the_trace(name: str, tmp_path: Path) -> None:
         assert np.array_equal(mapped.arrival_s, trace.arrival_s)
 
 
+def test_a_grid_has_bounds() -> None:
+    """Of its size, and of its numbers: what nobody means is refused before anything is made."""
+    with pytest.raises(InputError, match="1000000000000 combinations, expected at most 1,000,000"):
+        Grid(BASE, dict.fromkeys(("tp", "samples", "seed", "first"), tuple(range(1000)))).points()
+    many = dict.fromkeys(("tp", "samples", "seed", "first", "replicas"), tuple(range(100_000)))
+    for sample in (None, 5):
+        with pytest.raises(InputError, match=r"1\.0*e\+25 combinations, expected"):
+            Grid(BASE, many).points(sample)
+    for name, text in (
+        ("seed", str(2**63)), ("seed", "9" * 400), ("request_rate", "1e-320"),
+        ("request_rate", "1e300"), ("seed", "1:9e99:1"), ("request_rate", "1:1e999999:1e999999"),
+    ):  # fmt: skip
+        with pytest.raises(InputError, match=f"--set {name}=.* expected") as caught:
+            read_values(name, [text])
+        assert len(str(caught.value)) < 200
+
+
 def test_a_grid_knows_its_size_without_being_made() -> None:
     huge = Grid(BASE, {name: tuple(range(1000)) for name in ("tp", "samples", "seed", "first")})
     assert len(huge) == 10**12

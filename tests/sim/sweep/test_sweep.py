@@ -93,11 +93,14 @@ def test_killed_at_ten_moments(whole: tuple[Path, bytes], tmp_path: Path) -> Non
 
 
 def test_workers_end_with_a_killed_sweep(tmp_path: Path) -> None:
-    """SIGKILL with two workers: within seconds no process of the sweep's is left."""
+    """SIGKILL with two workers: within seconds no process of the sweep's is left, and no file but
+    its own: the trace that they share has no name."""
+    (tmp_path / "temporary").mkdir()
     process = subprocess.Popen(
         [sys.executable, "-m", "sim.cli", "sweep", "azure-2023-conv", "--model", "llama-2-7b",
          "--gpu", "a100-40gb", "--first", "40", "--set", "seed=0:300:1", "--jobs", "2",
          "-o", str(tmp_path / "out")],
+        env={**os.environ, "TMPDIR": str(tmp_path / "temporary")},
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
     )  # fmt: skip
     journal = tmp_path / "out" / NAME
@@ -108,6 +111,7 @@ def test_workers_end_with_a_killed_sweep(tmp_path: Path) -> None:
     process.kill()
     process.wait()
     assert _ended(process.pid)
+    assert list((tmp_path / "temporary").iterdir()) == []
 
 
 def test_an_interrupted_sweep_keeps_its_runs(tmp_path: Path) -> None:
@@ -181,9 +185,48 @@ def test_folders_that_are_no_sweeps(tmp_path: Path) -> None:
         journal_in(folder),
     ):
         pass
-    (folder / NAME).write_text('{"key": 1}\n')
-    with pytest.raises(InputError, match="line 1 is no finished run"):
-        Journal(folder / NAME)
+
+
+def _journal(folder: Path) -> Path:
+    with journal_in(folder) as journal:
+        journal.add("a", {"error": None, "goodput": 1.5, "steps": 3, "lost_at_s": None})
+        journal.add("b", {"error": "caf\udce9 doesn't\nfit \u2028"})
+    return folder / NAME
+
+
+def test_a_journal_keeps_what_it_is_given(tmp_path: Path) -> None:
+    rows = Journal(_journal(tmp_path / "out")).rows
+    assert rows["a"] == {"error": None, "goodput": 1.5, "steps": 3, "lost_at_s": None}
+    assert rows["b"] == {"error": "caf\\xe9 doesn't\nfit \u2028"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"key": 1}', b"[1]", b"", b"[" * 100_000, b'{"key": "\xff"}', b'{"key": "a", "row": []}',
+        b'{"key": "a", "row": {"error": NaN}}', b'{"key": "a", "row": {"error": null}}',
+        b'{"key": "a", "row": {"error": null}, "crc32": 1}',
+    ],
+)  # fmt: skip
+def test_lines_that_are_no_finished_runs(tmp_path: Path, line: bytes) -> None:
+    file = _journal(tmp_path / "out")
+    file.write_bytes(file.read_bytes() + line + b"\n")
+    with pytest.raises(InputError, match="line 3 is no finished run"):
+        Journal(file)
+
+
+@pytest.mark.parametrize(("old", "new"), [(b"1.5", b"1.6"), (b'"goodput": 1.5, ', b"")])
+def test_a_changed_run_is_none(tmp_path: Path, old: bytes, new: bytes) -> None:
+    file = _journal(tmp_path / "out")
+    file.write_bytes(file.read_bytes().replace(old, new))
+    with pytest.raises(InputError, match=r"line 1 is no finished run .*changed since"):
+        Journal(file)
+
+
+def test_whole_numbers_beyond_64_bits_are_texts(tmp_path: Path) -> None:
+    write_table({"n": [1, 2**70], "m": [1, None]}, tmp_path)
+    table = pd.read_parquet(tmp_path / PARQUET)
+    assert table["n"].tolist() == ["1", str(2**70)]
 
 
 def test_a_worker_that_dies_is_told(tmp_path: Path) -> None:
