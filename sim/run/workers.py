@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing import connection, resource_tracker
 from multiprocessing.process import BaseProcess
+from multiprocessing.util import Finalize
 from typing import Any, NoReturn, TypeVar
 
 from workloads.errors import InputError
@@ -42,17 +43,21 @@ def in_workers(
     answer is an InputError.
     """
     workers: dict[connection.Connection, BaseProcess] = {}
+    # Also before Python waits for its children as it ends: the signal it sends them is blocked.
+    ended = Finalize(None, _end, args=(workers,), exitpriority=0)
     try:
         for _ in range(jobs):
             end, process = _started((work, tasks))
             workers[end] = process
     except BaseException:
-        _end(workers)
+        ended()
         raise
-    return _results(workers, list(range(len(tasks)) if order is None else order))
+    return _results(workers, list(range(len(tasks)) if order is None else order), ended)
 
 
-def _results(workers: dict[connection.Connection, BaseProcess], order: list[int]) -> Iterator[Any]:
+def _results(
+    workers: dict[connection.Connection, BaseProcess], order: list[int], ended: Finalize
+) -> Iterator[Any]:
     left, idle = order[::-1], list(workers)
     busy: dict[connection.Connection, int] = {}
     results: dict[int, Any] = {}
@@ -68,7 +73,7 @@ def _results(workers: dict[connection.Connection, BaseProcess], order: list[int]
                     idle.append(ready)  # type: ignore[arg-type]
             yield results.pop(turn)
     finally:
-        _end(workers)
+        ended()
 
 
 def _end(workers: dict[connection.Connection, BaseProcess]) -> None:
