@@ -9,12 +9,26 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 
+LATENCY_COLUMNS = {
+    "ttft": ("first_token_s", "arrival_s"),
+    "tpot": ("finish_s", "first_token_s", "arrival_s", "generated_tokens"),
+    "e2el": ("finish_s", "arrival_s"),
+    "queue": ("first_scheduled_s", "arrival_s"),
+}
+"""Of the requests' table, those that a latency is of."""
+
+
 def request_latencies(requests: Mapping[str, NDArray[Any]]) -> dict[str, Floats]:
     """Seconds by latency, one a request of the table; NaN where it has none. Shape: (requests,)."""
-    r = requests
-    ttft = np.asarray(r["first_token_s"] - r["arrival_s"], dtype=np.float64)
-    e2e = np.asarray(r["finish_s"] - r["arrival_s"], dtype=np.float64)
-    several = np.where(r["generated_tokens"] > 1, r["generated_tokens"] - 1, 1)
-    tpot = np.where(r["generated_tokens"] > 1, (e2e - ttft) / several, np.nan)
-    queue = np.asarray(r["first_scheduled_s"] - r["arrival_s"], dtype=np.float64)
-    return {"ttft": ttft, "tpot": tpot, "e2el": e2e, "queue": queue}
+    return {name: latency(name, requests) for name in LATENCY_COLUMNS}
+
+
+def latency(name: str, requests: Mapping[str, NDArray[Any]]) -> Floats:
+    """One of them."""
+    if name == "tpot":
+        ttft, e2e = latency("ttft", requests), latency("e2el", requests)
+        tokens = requests["generated_tokens"]
+        several = np.where(tokens > 1, tokens - 1, 1)
+        return np.where(tokens > 1, (e2e - ttft) / several, np.nan)
+    end, begin = LATENCY_COLUMNS[name]
+    return np.asarray(requests[end] - requests[begin], dtype=np.float64)

@@ -1,10 +1,10 @@
 """What happened, as columns: one row a request, one row an event, one row a sample."""
 
 from array import array
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
 from math import nan
 from struct import Struct
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from reports.files import MEMORY, STRETCHES
 from sim.engine.scheduler import Scheduler
 from sim.plan import AS_PER_S, Done, StepPlan
+from sim.policy.manager import Manager
 from sim.sequence import Sequence
 from workloads.schema import Trace
 
@@ -45,9 +46,9 @@ Column = NDArray[np.float64] | NDArray[np.int64]
 class Log(NamedTuple):
     """Three tables, as columns by name. Times in seconds from the first arrival's zero."""
 
-    requests: dict[str, Column]
-    steps: dict[str, Column]
-    timeline: dict[str, Column]
+    requests: Mapping[str, Column]
+    steps: Mapping[str, Column]
+    timeline: Mapping[str, Column]
     resume_gaps_s: NDArray[np.float64]
     """Between tokens of one request, where a preemption fell between them."""
     end_s: float
@@ -62,6 +63,20 @@ class Log(NamedTuple):
     lasts longer than this has one sample, for all instants within it."""
 
 
+class Sink(Protocol):
+    """Where the tables of requests and events go, some rows at a time and in order."""
+
+    def add(self, table: str, part: Mapping[str, Column]) -> None:
+        """Further rows of `requests` or `steps`; their arrays are the sink's from now on."""
+
+    def whole(self, table: str) -> Mapping[str, Column]:
+        """The columns of all rows added. Nothing is added to that table any more."""
+
+
+ROWS_AT_ONCE = 1 << 16
+"""Of a table, where it is handed on or looked at by parts."""
+
+
 class Recorder:
     """Collects flat arrays: memory grows with requests and events, not with tokens.
 
@@ -70,11 +85,19 @@ class Recorder:
     """
 
     def __init__(
-        self, trace: Trace, interval_s: float, told: Callable[[float], None] | None = None
+        self,
+        trace: Trace,
+        interval_s: float,
+        told: Callable[[float], None] | None = None,
+        sink: Sink | None = None,
     ) -> None:
-        """`told` hears with each sample what share of the requests has left."""
+        """`told` hears with each sample what share of the requests has left.
+
+        With a `sink` events go there while the run goes on, and `log` may be called once.
+        """
         requests = len(trace)
         self._trace = trace
+        self._sink = sink
         self._told = told
         self._gone = 0
         self._interval_as = round(interval_s * AS_PER_S)
@@ -105,10 +128,11 @@ class Recorder:
         """A run begins. Rows keep the manager's tally, which `log` turns into bytes by column."""
         self._manager = scheduler.manager
         self._recomputes = scheduler.limits.pressure.preemption == "recompute"
-        self._tally = tuple(f"tally_{i}" for i in range(len(self._manager.tally())))
+        self._tally = tally_names(self._manager)
         # An event as bytes: packing them takes half the time of extending an array by them.
         counts = len(EVENT_COUNTS) + len(self._tally)
-        self._pack_event = Struct(f"<{len(STEP_TIMES)}d{counts}q").pack
+        row = Struct(f"<{len(STEP_TIMES)}d{counts}q")
+        self._pack_event, self._event_bytes = row.pack, row.size
 
     def asked(self, index: int, arrival_as: int) -> None:
         """A request of a closed loop arrives."""
@@ -185,15 +209,15 @@ class Recorder:
             self._held += bytes(round(255 * share) for share in held)
         if self._told is not None:
             self._told((self._gone + len(self._refused)) / len(self._trace))
+        if self._sink and len(self._events) >= ROWS_AT_ONCE * self._event_bytes:
+            self._hand_on(self._sink)
 
     def ended(self, scheduler: Scheduler, undelivered: Container[int] = ()) -> None:
         """The run is over; what still waits or runs stays unfinished.
 
         `undelivered` requests were planned one token more than has been computed.
         """
-        manager = scheduler.manager
-        kept = manager.uses(manager.tally())
-        assert kept == (*manager.memory(), manager.cached_bytes()), "a tally of something else"
+        check_tally(scheduler.manager)
         tick = scheduler.manager.tick
         for seq in scheduler.inside():
             decoded = tick - seq.joined_tick if seq.joined_tick >= 0 else 0
@@ -211,32 +235,21 @@ class Recorder:
 
     def log(self) -> Log:
         """The tables, once the run has ended."""
-        trace = self._trace
-        finish, generated = np.asarray(self._finish), np.asarray(self._generated)
-        ended = np.where(generated < trace.output_tokens, TRUNCATED, FINISHED)
-        status = np.where(np.isnan(finish), UNFINISHED, ended)
-        status[self._refused] = REFUSED
-        requests: dict[str, Column] = {
-            "request_id": np.arange(len(trace), dtype=np.int64),
-            "arrival_s": trace.arrival_s if self._asked is None else np.asarray(self._asked),
-            "prompt_tokens": trace.prompt_tokens,
-            "output_tokens": trace.output_tokens,
-            "status": status,
-            "first_scheduled_s": np.asarray(self._scheduled),
-            "first_token_s": np.asarray(self._first),
-            "finish_s": finish,
-            "generated_tokens": generated,
-            "preemptions": np.asarray(self._preemptions),
-            "recomputed_tokens": np.asarray(self._recomputed),
-            "cached_tokens": np.asarray(self._cached),
-            "swapped_bytes": np.asarray(self._swapped),
-            "preempted_s": np.asarray(self._away),
-            "recomputing_s": np.asarray(self._redone),
-        }
+        requests: Mapping[str, Column]
+        steps: Mapping[str, Column]
+        if self._sink is None:
+            requests, steps = self._requests(slice(None)), self._steps()
+        else:
+            self._hand_on(self._sink)
+            for start in range(0, max(1, len(self._trace)), ROWS_AT_ONCE):
+                self._sink.add("requests", self._requests(slice(start, start + ROWS_AT_ONCE)))
+            requests, steps = self._sink.whole("requests"), self._sink.whole("steps")
+        counts = _columns((*QUEUES, *self._tally), self._sample_counts)
+        samples = _columns(("time_s",), self._sample_times) | counts
         return Log(
             requests,
-            self._uses(self._event_columns()),
-            self._uses(self._sample_columns()),
+            steps,
+            with_uses(self._manager, samples),
             np.asarray(self._resume_gaps),
             self._now_s,
             np.asarray(self._resumed),
@@ -244,28 +257,77 @@ class Recorder:
             self._interval_as / AS_PER_S,
         )
 
-    def _event_columns(self) -> dict[str, Column]:
-        """Times, counts and tallies."""
-        return _event_columns(self._events, self._tally)
+    def _hand_on(self, sink: Sink) -> None:
+        """Events so far."""
+        sink.add("steps", self._steps())
+        self._events.clear()
 
-    def _sample_columns(self) -> dict[str, Column]:
-        counts = _columns((*QUEUES, *self._tally), self._sample_counts)
-        return _columns(("time_s",), self._sample_times) | counts
+    def _steps(self) -> dict[str, Column]:
+        fields = [(name, "<f8") for name in STEP_TIMES]
+        fields += [(name, "<i8") for name in (*EVENT_COUNTS, *self._tally)]
+        table = np.frombuffer(self._events, dtype=fields)
+        return with_uses(self._manager, {name: table[name].copy() for name, _ in fields})
 
-    def _uses(self, columns: dict[str, Column]) -> dict[str, Column]:
-        """The columns with bytes by use in place of tallies."""
-        tally = tuple(columns.pop(name) for name in self._tally)
-        uses = zip(USES, self._manager.uses(tally), strict=True)
-        rows = len(tally[0])
-        return columns | {k: np.broadcast_to(v, rows).astype(np.int64) for k, v in uses}
+    def _requests(self, rows: slice) -> dict[str, Column]:
+        trace, first = self._trace, rows.start or 0
+        arrival_s = trace.arrival_s if self._asked is None else np.asarray(self._asked)
+        refused = np.zeros(len(trace), dtype=bool)
+        refused[self._refused] = True
+        had = {
+            "first_scheduled_s": self._scheduled,
+            "first_token_s": self._first,
+            "finish_s": self._finish,
+            "generated_tokens": self._generated,
+            "preemptions": self._preemptions,
+            "recomputed_tokens": self._recomputed,
+            "cached_tokens": self._cached,
+            "swapped_bytes": self._swapped,
+            "preempted_s": self._away,
+            "recomputing_s": self._redone,
+        }
+        return request_columns(
+            first,
+            {
+                "arrival_s": arrival_s[rows],
+                "prompt_tokens": trace.prompt_tokens[rows],
+                "output_tokens": trace.output_tokens[rows],
+            },
+            refused[rows],
+            {name: np.asarray(column)[rows] for name, column in had.items()},
+        )
 
 
-def _event_columns(events: bytearray, tally: tuple[str, ...]) -> dict[str, Column]:
-    """Packed events as one contiguous column a name."""
-    fields = [(name, "<f8") for name in STEP_TIMES]
-    fields += [(name, "<i8") for name in (*EVENT_COUNTS, *tally)]
-    table = np.frombuffer(events, dtype=fields)
-    return {name: np.ascontiguousarray(table[name]) for name, _ in fields}
+def request_columns(
+    first: int, asked: Mapping[str, Column], refused: NDArray[np.bool_], had: Mapping[str, Column]
+) -> dict[str, Column]:
+    """Requests from row `first` on: what they asked for, whether they were refused, what they had.
+
+    All columns are (n,); `had` begins with times, NaN where there was none.
+    """
+    ended = np.where(had["generated_tokens"] < asked["output_tokens"], TRUNCATED, FINISHED)
+    status = np.where(np.isnan(had["finish_s"]), UNFINISHED, ended)
+    status[refused] = REFUSED
+    number = np.arange(first, first + len(refused), dtype=np.int64)
+    return {"request_id": number, **asked, "status": status, **had}
+
+
+def check_tally(manager: Manager) -> None:
+    """What rows keep of memory must be what the manager says of it."""
+    kept = manager.uses(manager.tally())
+    assert kept == (*manager.memory(), manager.cached_bytes()), "a tally of something else"
+
+
+def tally_names(manager: Manager) -> tuple[str, ...]:
+    """Columns that stand for a manager's tally until `with_uses`."""
+    return tuple(f"tally_{i}" for i in range(len(manager.tally())))
+
+
+def with_uses(manager: Manager, columns: dict[str, Column]) -> dict[str, Column]:
+    """The columns with bytes by use in place of tallies."""
+    tally = tuple(columns.pop(name) for name in tally_names(manager))
+    uses = zip(USES, manager.uses(tally), strict=True)
+    rows = len(tally[0])
+    return columns | {k: np.broadcast_to(v, rows).astype(np.int64) for k, v in uses}
 
 
 def _columns(names: tuple[str, ...], rows: "array[float] | array[int]") -> dict[str, Column]:

@@ -9,6 +9,7 @@ from sim.policy import plugins
 from sim.policy.spec import parts_of, spec_name
 from sim.run.folder import write_run
 from sim.run.simulation import Setup, execute
+from sim.run.tables import Files
 from sim.run.workers import in_workers
 from workloads.errors import InputError
 
@@ -59,6 +60,7 @@ def _work(setup: Setup) -> float:
 def _run(
     setup: Setup, folder: Path, command: str, told: Callable[[float], None] | None = None
 ) -> tuple[str, Metrics]:
-    run = execute(setup, told=told)
     folder.mkdir()
-    return setup.name, write_run(run, folder, command)["metrics"]
+    sink = None if setup.replicas > 1 else Files(folder)
+    run = execute(setup, told=told, sink=sink)
+    return setup.name, write_run(run, folder, command, written=sink is not None)["metrics"]

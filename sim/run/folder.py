@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from reports.files import LAYOUT, SCHEMA_VERSION
-from sim.engine.record import STATUSES, Column
+from sim.engine.record import Column
 from sim.memory.capacity import run_curves
 from sim.policy.manager import group_bytes
 from sim.run.metrics import as_dicts
+from sim.run.tables import write_table
 from workloads.console import json_text
 
 if TYPE_CHECKING:
@@ -29,51 +28,25 @@ def folder_name(label: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.+-]+", "-", label).strip("-")
 
 
-def write_run(run: "Run", folder: Path, command: str) -> dict[str, Any]:
-    """Write the run into an existing, empty folder; returns what run.json holds."""
-    requests = dict(run.log.requests)
-    status = pa.DictionaryArray.from_arrays(
-        _array(requests["status"].astype(np.int8)), _texts(STATUSES)
-    )
-    tables: dict[str, Mapping[str, Column | pa.Array]] = {
-        "requests": {**requests, "status": status},
-        "steps": run.log.steps,
-        "timeline": run.log.timeline,
-    }
-    if len(held := run.log.held):
-        stretches = {f"stretch_{i}": np.ascontiguousarray(held[:, i]) for i in range(held.shape[1])}
-        tables[LAYOUT] = {"time_s": run.log.timeline["time_s"], **stretches}
-    for name, columns in tables.items():
-        with (folder / f"{name}.parquet").open("wb") as file:  # Arrow takes names as text alone
-            pq.write_table(_table(columns), file, compression="zstd")
+def write_run(run: "Run", folder: Path, command: str, written: bool = False) -> dict[str, Any]:
+    """Write the run into an existing folder; returns what run.json holds.
+
+    `written`: its requests and events are there already, and its files are complete.
+    """
+    log = run.log
+    tables: dict[str, Mapping[str, Column]] = {"timeline": log.timeline}
+    if not written:
+        tables |= {"requests": log.requests, "steps": log.steps}
+    if len(log.held):
+        columns = (np.ascontiguousarray(column) for column in log.held.T)
+        stretches = {f"stretch_{i}": column for i, column in enumerate(columns)}
+        tables[LAYOUT] = {"time_s": log.timeline["time_s"], **stretches}  # type: ignore[dict-item]
+    for name, table in tables.items():
+        write_table(table, folder / f"{name}.parquet")
     description = describe_run(run, command)
     text = json_text(description)
     (folder / "run.json").write_text(text + "\n", encoding="utf-8")
     return description
-
-
-def _table(columns: "Mapping[str, Column | pa.Array]") -> pa.Table:
-    return pa.table({name: _array(values) for name, values in columns.items()})
-
-
-def _array(values: "Column | pa.Array") -> pa.Array:
-    """A column as it is, uncopied; times that never came are NaN in it and null in the file.
-
-    Here and below, `pa.array` would import pandas to ask whether it was given a series, which
-    takes longer than simulating 10,000 requests.
-    """
-    if isinstance(values, pa.Array):
-        return values
-    missing = np.isnan(values)
-    validity = pa.py_buffer(np.packbits(~missing, bitorder="little")) if missing.any() else None
-    kind = pa.from_numpy_dtype(values.dtype)
-    return pa.Array.from_buffers(kind, len(values), [validity, pa.py_buffer(values)])
-
-
-def _texts(values: tuple[str, ...]) -> pa.Array:
-    ends = np.cumsum([0, *(len(value) for value in values)], dtype=np.int32)
-    text = "".join(values).encode("ascii")
-    return pa.StringArray.from_buffers(len(values), pa.py_buffer(ends), pa.py_buffer(text))
 
 
 def _version(package: str) -> str:

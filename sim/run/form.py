@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sim.cost.base import StepCost
-    from sim.engine.record import Log
+    from sim.engine.record import Log, Sink
     from sim.run.compiled.execute import Job
     from sim.run.simulation import Setup
 
@@ -70,9 +70,12 @@ def note(setup: "Setup") -> str | None:
 
 
 def compiled_log(
-    setup: "Setup", cost: "StepCost", told: "Callable[[float], None] | None" = None
+    setup: "Setup",
+    cost: "StepCost",
+    told: "Callable[[float], None] | None" = None,
+    sink: "Sink | None" = None,
 ) -> "Log":
-    """Carry a run out in compiled form; `told` hears with each sample what share has left."""
+    """Carry a run out in compiled form, `told` and `sink` as those of `Recorder`."""
     from sim.run.compiled.execute import run_compiled
 
-    return run_compiled(_job(setup, cost), told=told)
+    return run_compiled(_job(setup, cost), told=told, sink=sink)

@@ -1,18 +1,18 @@
 """Gaps between tokens, ranked without ever being there all at once: a long run has millions."""
 
 from collections.abc import Iterator
+from itertools import chain
 from math import fsum
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sim.engine.record import Log
+from sim.run.tables import parts
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-EVENTS = 1 << 16
-"""So many events' steps are looked at together."""
 LOW_BITS = 42
 """Of a double, left out in the first count: what is left tells a thousandth of a value apart."""
 LEAST, BINS = (1023 - 40) << (52 - LOW_BITS), 80 << (52 - LOW_BITS)
@@ -25,25 +25,30 @@ def token_gaps(log: Log) -> Iterator[tuple[Floats, Ints]]:
     A decode step ends one gap for each decoding request; the step that completes a preempted
     request's context again ends one that spans the time it was away.
     """
-    s = log.steps
-    for start in range(0, len(s["steps"]), EVENTS):
-        part = slice(start, start + EVENTS)
-        decodes = s["decodes"][part].astype(np.int64)
-        steps = np.where(decodes > 0, s["steps"][part].astype(np.int64), 0)
+    for decodes, number, first, growth in parts(
+        log.steps, "decodes", "steps", "first_step_s", "step_growth_s"
+    ):
+        decodes = decodes.astype(np.int64)
+        steps = np.where(decodes > 0, number.astype(np.int64), 0)
         within = np.arange(steps.sum()) - np.repeat(np.cumsum(steps) - steps, steps)
-        growth = np.repeat(s["step_growth_s"][part], steps)
-        yield np.repeat(s["first_step_s"][part], steps) + within * growth, np.repeat(decodes, steps)
+        yield np.repeat(first, steps) + within * np.repeat(growth, steps), np.repeat(decodes, steps)
     away = log.resume_gaps_s
     yield away, np.ones_like(away, np.int64)
 
 
 def mean_gap(log: Log, gaps: int) -> float:
     """The mean of so many gaps: the sum of each event's own sum, correctly rounded."""
-    s = log.steps
-    steps = s["steps"]
-    times = steps * s["first_step_s"] + steps * (steps - 1) / 2 * s["step_growth_s"]
-    sums = np.where(s["decodes"] > 0, s["decodes"] * times, 0.0)
-    return fsum([fsum(sums.tolist()), fsum(log.resume_gaps_s.tolist())]) / gaps
+    sums = chain.from_iterable(map(np.ndarray.tolist, _sums(log)))
+    return fsum([fsum(sums), fsum(log.resume_gaps_s.tolist())]) / gaps
+
+
+def _sums(log: Log) -> Iterator[Floats]:
+    """Of all gaps that each event ended."""
+    for decodes, steps, first, growth in parts(
+        log.steps, "decodes", "steps", "first_step_s", "step_growth_s"
+    ):
+        times = steps * first + steps * (steps - 1) / 2 * growth
+        yield np.where(decodes > 0, decodes * times, 0.0)
 
 
 def gaps_at(log: Log, counts: Ints, ranks: list[int]) -> dict[int, float]:

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reports.files import MEMORY
-from reports.request_times import request_latencies
+from reports.request_times import LATENCY_COLUMNS, latency
 from sim.engine.record import FINISHED, REFUSED, STATUSES, TRUNCATED, UNFINISHED, Log
 from sim.run.gaps import gap_counts, gaps_at, mean_gap
-from workloads.schema import total
+from sim.run.tables import parts
+from sim.run.totals import USED, OfRequests, OfSteps, of_requests, of_steps
 
 Floats = NDArray[np.float64]
 
@@ -40,13 +41,15 @@ class Metric:
 
 def compute_metrics(log: Log, capacity_bytes: int) -> list[Metric]:
     """All metrics of a run, in the order they are shown."""
+    requests, steps = of_requests(log), of_steps(log)
+    samples = _Samples(log, requests.first_arrival_s)
     return [
-        *_counts(log),
-        *_throughput(log),
-        *_latencies(log),
-        *_batch(log),
-        *_prefix(log),
-        *_memory(log, capacity_bytes),
+        *_counts(requests),
+        *_throughput(requests, steps, log.end_s),
+        *_latencies(log, requests.requests),
+        *_batch(requests, steps, samples),
+        *_prefix(requests, samples),
+        *_memory(steps, log, capacity_bytes),
     ]
 
 
@@ -55,22 +58,19 @@ def as_dicts(metrics: list[Metric]) -> list[dict[str, object]]:
     return [asdict(metric) for metric in metrics]
 
 
-def _counts(log: Log) -> list[Metric]:
-    status = log.requests["status"]
-    by_status = np.bincount(status, minlength=len(STATUSES))
-    asked, got = log.requests["output_tokens"], log.requests["generated_tokens"]
+def _counts(requests: OfRequests) -> list[Metric]:
     meaning = {
         FINISHED: "got all tokens they asked for",
         TRUNCATED: "finished with fewer tokens than asked: context limit or whole cache reached",
         REFUSED: "prompt can never fit; refused on arrival",
         UNFINISHED: "still waiting or running at the end",
     }
-    rows = [Metric("requests", "Requests", "", "all rows of the trace", len(status))]
+    rows = [Metric("requests", "Requests", "", "all rows of the trace", requests.requests)]
     rows += [
-        Metric(STATUSES[s], STATUSES[s].capitalize(), "", text, int(by_status[s]))
+        Metric(STATUSES[s], STATUSES[s].capitalize(), "", text, int(requests.by_status[s]))
         for s, text in meaning.items()
     ]
-    cut = total((asked - got)[status == TRUNCATED])
+    cut = requests.cut_tokens
     rows.append(
         Metric(
             "truncated_tokens", "Truncated tokens", "tokens", "asked − generated, truncated", cut
@@ -79,13 +79,8 @@ def _counts(log: Log) -> list[Metric]:
     return rows
 
 
-def _throughput(log: Log) -> list[Metric]:
-    requests, steps = log.requests, log.steps
-    makespan = log.end_s - _first_arrival(log)
-    done = np.isin(requests["status"], (FINISHED, TRUNCATED))
-    generated = int(requests["generated_tokens"].sum())
-    prompts = int(requests["prompt_tokens"][done].sum())
-    busy = float((steps["end_s"] - steps["start_s"]).sum())
+def _throughput(requests: OfRequests, steps: OfSteps, end_s: float) -> list[Metric]:
+    makespan = end_s - requests.first_arrival_s
 
     def rate(amount: int) -> float | None:
         return amount / makespan if makespan > 0 else None
@@ -103,59 +98,73 @@ def _throughput(log: Log) -> list[Metric]:
             "Served",
             "req/s",
             "(finished + truncated) ÷ makespan",
-            rate(int(done.sum())),
+            rate(requests.done),
         ),
         Metric(
-            "output_throughput", "Output", "tok/s", "generated tokens ÷ makespan", rate(generated)
+            "output_throughput",
+            "Output",
+            "tok/s",
+            "generated tokens ÷ makespan",
+            rate(requests.generated_tokens),
         ),
         Metric(
             "total_token_throughput",
             "Total",
             "tok/s",
             "(prompt tokens of finished and truncated requests + generated tokens) ÷ makespan",
-            rate(prompts + generated),
+            rate(requests.done_prompt_tokens + requests.generated_tokens),
         ),
         Metric(
             "busy_share",
             "Busy",
             "%",
             "time in steps ÷ makespan",
-            100 * busy / makespan if makespan > 0 else None,
+            100 * steps.busy_s / makespan if makespan > 0 else None,
         ),
     ]
 
 
-def _first_arrival(log: Log) -> float:
-    """In a closed loop it isn't the trace's, and rows that were never asked have none."""
-    asked = log.requests["arrival_s"]
-    return float(np.nanmin(asked)) if len(asked) and not np.isnan(asked).all() else 0.0
+class _Samples:
+    """Means over samples from the first arrival to the end of the last step, as the makespan."""
+
+    def __init__(self, log: Log, first_arrival_s: float) -> None:
+        self._timeline = log.timeline
+        time = log.timeline["time_s"]
+        self._inside = (time >= first_arrival_s) & (time <= log.end_s)
+        self._instants = _instants(log)[self._inside]
+
+    def mean(self, name: str) -> float | None:
+        return _mean(self._timeline[name][self._inside], self._instants)
 
 
-def _while_running(log: Log) -> NDArray[np.bool_]:
-    """The samples from the first arrival to the end of the last step, as the makespan."""
-    time = log.timeline["time_s"]
-    return (time >= _first_arrival(log)) & (time <= log.end_s)
-
-
-def _latencies(log: Log) -> list[Metric]:
+def _latencies(log: Log, requests: int) -> list[Metric]:
     rows: list[Metric] = []
-    for name, values in request_latencies(log.requests).items():
-        rows += _statistics(name, *_ranks(values[~np.isnan(values)]))
+    for name, columns in LATENCY_COLUMNS.items():
+        values, at = np.empty(requests), 0
+        for part in parts(log.requests, *columns):
+            found = latency(name, dict(zip(columns, part, strict=True)))
+            known = found[~np.isnan(found)]
+            values[at : at + len(known)] = known
+            at += len(known)
+        rows += _statistics(name, *_ranks(values[:at]))
     return rows + _statistics("itl", *_gap_ranks(log))
 
 
 def _ranks(seconds: Floats) -> tuple[float | None, list[float]]:
-    """The mean and the percentiles of STATISTICS; none where there are no values."""
+    """The mean and the percentiles of STATISTICS; none where there are no values.
+
+    The values are put into another order.
+    """
     if not len(seconds):
         return None, []
+    mean = float(seconds.sum()) / len(seconds)
     last = len(seconds) - 1
     places = [_place(q, last) for q in PERCENTILES]
     wanted = sorted({rank for low, high, _ in places for rank in (low, high)})
-    ranked = np.partition(seconds, wanted)  # a tenth of the time of sorting all of them
-    values = [
-        _between(float(ranked[low]), float(ranked[high]), share) for low, high, share in places
+    seconds.partition(wanted)  # a tenth of the time of sorting all of them
+    return mean, [
+        _between(float(seconds[low]), float(seconds[high]), share) for low, high, share in places
     ]
-    return float(seconds.sum()) / len(seconds), values
 
 
 def _gap_ranks(log: Log) -> tuple[float | None, list[float]]:
@@ -195,76 +204,76 @@ def _statistics(name: str, mean: float | None, percentiles: list[float]) -> list
     ]
 
 
-def _batch(log: Log) -> list[Metric]:
-    s, t = log.steps, log.timeline
-    requests, sampled_in, instants = log.requests, _while_running(log), _instants(log)
-    decode_tokens = int((s["decodes"] * s["steps"]).sum())
+def _batch(requests: OfRequests, steps: OfSteps, samples: _Samples) -> list[Metric]:
     sampled = "mean of samples at a fixed interval, within the makespan"
+    peaks = {"running": steps.running_peak, "waiting": steps.waiting_peak}
     rows = [
-        Metric("steps", "Steps", "", "engine steps", int(s["steps"].sum())),
+        Metric("steps", "Steps", "", "engine steps", steps.steps),
         Metric(
             "prefill_tokens",
             "Prefilled",
             "tokens",
             "recomputation included",
-            int(s["prefill_tokens"].sum()),
+            steps.prefill_tokens,
         ),
         Metric(
-            "decode_tokens", "Decoded", "tokens", "tokens sampled by decode steps", decode_tokens
+            "decode_tokens",
+            "Decoded",
+            "tokens",
+            "tokens sampled by decode steps",
+            steps.decode_tokens,
         ),
         Metric(
             "num_preemptions",
             "Preemptions",
             "",
             "times a running request lost its memory",
-            int(requests["preemptions"].sum()),
+            requests.preemptions,
         ),
         Metric(
             "preempted_requests",
             "Victims",
             "requests",
             "requests preempted at least once",
-            int((requests["preemptions"] > 0).sum()),
+            requests.preempted,
         ),
         Metric(
             "recomputed_tokens",
             "Recomputed",
             "tokens",
             "KV of tokens lost to preemption, to be computed again",
-            int(requests["recomputed_tokens"].sum()),
+            requests.recomputed_tokens,
         ),
         Metric(
             "swapped_bytes",
             "Swapped",
             "bytes",
             "KV moved to the host and back by preemption, per GPU",
-            int(requests["swapped_bytes"].sum()),
+            requests.swapped_bytes,
         ),
     ]
-    for name in ("running", "waiting"):
+    for name, peak in peaks.items():
         rows += [
             Metric(
                 f"{name}_mean",
                 f"{name.capitalize()} mean",
                 "requests",
                 sampled,
-                _mean(t[name][sampled_in], instants[sampled_in]),
+                samples.mean(name),
             ),
             Metric(
                 f"{name}_peak",
                 f"{name.capitalize()} peak",
                 "requests",
                 "largest at any step",
-                int(s[name].max()) if len(s[name]) else 0,
+                peak,
             ),
         ]
     return rows
 
 
-def _prefix(log: Log) -> list[Metric]:
-    requests, t, inside = log.requests, log.timeline, _while_running(log)
-    found = int(requests["cached_tokens"].sum())
-    asked = int(requests["prompt_tokens"][~np.isnan(requests["first_scheduled_s"])].sum())
+def _prefix(requests: OfRequests, samples: _Samples) -> list[Metric]:
+    found, asked = requests.cached_tokens, requests.admitted_prompt_tokens
     return [
         Metric(
             "prefix_hit_tokens",
@@ -286,13 +295,13 @@ def _prefix(log: Log) -> list[Metric]:
             "bytes",
             "free, but with contents that a later request might find; "
             "mean of samples at a fixed interval, within the makespan",
-            _mean(t["cached_bytes"][inside], _instants(log)[inside]),
+            samples.mean("cached_bytes"),
         ),
     ]
 
 
-def _memory(log: Log, capacity: int) -> list[Metric]:
-    t, s = log.timeline, log.steps
+def _memory(steps: OfSteps, log: Log, capacity: int) -> list[Metric]:
+    t = log.timeline
     meaning = {
         "live": "KV of tokens written",
         "reserved": "held for tokens still to come",
@@ -314,15 +323,8 @@ def _memory(log: Log, capacity: int) -> list[Metric]:
         )
         for name in MEMORY
     ]
-    used = sum(
-        (t[f"{name}_bytes"][busy] for name in MEMORY if name not in ("free", "external")),
-        start=np.zeros(int(busy.sum()), dtype=np.int64),
-    )
+    used = sum((t[name][busy] for name in USED), start=np.zeros(int(busy.sum()), dtype=np.int64))
     taken = used > 0
-    peak = sum(
-        (s[f"{name}_bytes"] for name in MEMORY if name not in ("free", "external")),
-        start=np.zeros(len(s["steps"]), dtype=np.int64),
-    )
     rows += [
         Metric(
             "kv_live_of_used_mean",
@@ -344,7 +346,7 @@ def _memory(log: Log, capacity: int) -> list[Metric]:
             "KV used peak",
             "bytes",
             "largest in any step",
-            int(peak.max()) if len(peak) else 0,
+            steps.used_peak_bytes,
         ),
     ]
     return rows

@@ -7,6 +7,7 @@ asked: one that is refused, or not answered when the run ends, is infinitely lat
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -95,7 +96,7 @@ def limits_ms(text: str | None) -> dict[str, float]:
     return {f"slo_{one.name}": 1e3 * one.limit_s for one in level.bounds} if level else {}
 
 
-def latencies(requests: dict[str, Column], end_s: float) -> dict[str, Floats]:
+def latencies(requests: Mapping[str, Column], end_s: float) -> dict[str, Floats]:
     """Seconds by latency, one a request asked by the end of the run; infinite where it got none.
 
     NaN where it has none by definition: the TPOT of an answer of one token. Shape: (asked,).

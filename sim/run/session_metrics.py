@@ -4,6 +4,8 @@ A session's requests may overlap (sub-agents). It is active while any of them is
 answered, idle while a person thinks or a tool runs.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -33,7 +35,9 @@ def session_metrics(log: Log, trace: Trace, since_s: float = 0.0) -> list[Metric
     ]
 
 
-def _tasks(requests: dict[str, Column], turns: Turns, since_s: float, end_s: float) -> list[Metric]:
+def _tasks(
+    requests: Mapping[str, Column], turns: Turns, since_s: float, end_s: float
+) -> list[Metric]:
     sessions = int(turns.session.max()) + 1
     counting = len(np.unique(turns.session[~(requests["arrival_s"] < since_s)]))
     asked, answered = requests["arrival_s"], requests["finish_s"]
@@ -110,7 +114,9 @@ def _active_s(session: Ints, asked: Column, left: Column, known: NDArray[np.bool
     return active
 
 
-def _by_turn(requests: dict[str, Column], turns: Turns, counted: NDArray[np.bool_]) -> list[Metric]:
+def _by_turn(
+    requests: Mapping[str, Column], turns: Turns, counted: NDArray[np.bool_]
+) -> list[Metric]:
     ttft = 1e3 * (requests["first_token_s"] - requests["arrival_s"])
     rows = []
     for label, start, end in TURNS:
@@ -142,7 +148,7 @@ def _by_turn(requests: dict[str, Column], turns: Turns, counted: NDArray[np.bool
 
 
 def _between_turns(
-    requests: dict[str, Column], trace: Trace, turns: Turns, counted: NDArray[np.bool_]
+    requests: Mapping[str, Column], trace: Trace, turns: Turns, counted: NDArray[np.bool_]
 ) -> list[Metric]:
     reusable = reusable_tokens(trace, turns)
     admitted = ~np.isnan(requests["first_scheduled_s"]) & counted

@@ -16,7 +16,7 @@ from sim.engine.ahead import serve_ahead
 from sim.engine.closed_loop import ClosedLoop
 from sim.engine.limits import Limits, Pressure
 from sim.engine.loop import Effects, serve
-from sim.engine.record import STATUSES, Column, Log, Recorder
+from sim.engine.record import STATUSES, Column, Log, Recorder, Sink
 from sim.engine.requests import AS_PER_NS
 from sim.engine.scheduler import Scheduler
 from sim.hardware import Device, find_device
@@ -311,24 +311,31 @@ def start(
     setup: Setup,
     scheduler: Scheduler | None = None,
     told: Callable[[float], None] | None = None,
+    sink: Sink | None = None,
 ) -> Started:
     """Wire a run: the loop that the engine's rules ask for, over a fresh scheduler or this one.
 
-    `told` hears now and then what share of the requests has left.
+    `told` hears now and then what share of the requests has left; tables go to the `sink`.
     """
     if scheduler is None:
         skewed = setup.profile is not None and setup.engine.kernels.length_skew
         scheduler = Scheduler(setup.policy.manager(setup.pool), setup.limits, knows_longest=skewed)
-    recorder = Recorder(setup.trace, setup.interval_s, told)
+    recorder = Recorder(setup.trace, setup.interval_s, told, sink)
     loop = serve_ahead if setup.limits.rules.async_scheduling else serve
     effects = loop(setup.trace, scheduler, recorder, setup.horizon_as, setup.closed)
     return Started(effects, scheduler, recorder)
 
 
 def execute(
-    setup: Setup, cost: StepCost | None = None, told: Callable[[float], None] | None = None
+    setup: Setup,
+    cost: StepCost | None = None,
+    told: Callable[[float], None] | None = None,
+    sink: Sink | None = None,
 ) -> Run:
-    """Run a prepared simulation, under another cost model than its own if one is given."""
+    """Run a prepared simulation, under another cost model than its own if one is given.
+
+    The tables of requests and events are kept in memory, or go to the `sink` while it runs.
+    """
     if setup.replicas > 1:
         from sim.run.replicas import simulate_replicas  # late: few runs have several
 
@@ -338,9 +345,9 @@ def execute(
     model = cost or setup.cost()
     with told_by(setup.policy, setup.label):
         if compiles(setup, model):
-            log = compiled_log(setup, model, told)
+            log = compiled_log(setup, model, told, sink)
         else:
-            started = start(setup, told=told)
+            started = start(setup, told=told, sink=sink)
             run_simulated(started.effects, model, setup.fast_forward, setup.device.host_bytes_per_s)
             log = started.recorder.log()
     return Run(setup, log, model, metrics_of(setup, log))

@@ -6,6 +6,7 @@ later. Steps of requests that came before are among those steps, but those reque
 tokens and ends are in no metric.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -74,7 +75,7 @@ def counted(log: Log, since_s: float) -> Log:
     )
 
 
-def _steps(steps: dict[str, Column], since_s: float) -> dict[str, Column]:
+def _steps(steps: Mapping[str, Column], since_s: float) -> dict[str, Column]:
     """Whole events, and of the one during which the warm-up ends the steps that begin after it."""
     late = {
         name: column[steps["end_s"] > since_s]

@@ -11,7 +11,7 @@ from sim.cost.base import StepCost
 from sim.cost.roofline import Roofline
 from sim.engine.closed_loop import ClosedLoop
 from sim.engine.limits import Limits
-from sim.engine.record import EVENT_COUNTS, Column, Log, Recorder
+from sim.engine.record import Log, Sink, check_tally
 from sim.engine.scheduler import Scheduler
 from sim.plan import AS_PER_S
 from sim.policy.counting.capped import Saturating
@@ -21,8 +21,10 @@ from sim.policy.manager import Manager
 from sim.policy.paging import RingPages, SelectPages
 from sim.policy.virtual import VirtualPages, VirtualRings
 from sim.run.compiled.build import Program, is_lowered, program
-from sim.run.compiled.seconds import seconds
-from sim.run.compiled.state import COUNTS, State, give_back, make_state
+from sim.run.compiled.kept import Kept
+from sim.run.compiled.state import State, give_back, make_state
+from sim.run.compiled.window import SLOTS
+from sim.run.tables import InMemory
 from workloads.schema import Trace
 
 MANAGERS: tuple[type, ...] = (
@@ -30,9 +32,8 @@ MANAGERS: tuple[type, ...] = (
 )  # fmt: skip
 """Exactly these kinds: a subclass may decide otherwise."""
 
-DONE, FULL, SAMPLED = range(3)
+DONE, FULL, SAMPLED, SHORT = range(4)
 BOUND = 2**62
-TABLES = ("events", "samples", "stretches")
 
 
 @dataclass(frozen=True)
@@ -94,9 +95,16 @@ def _most_as(job: Job, cost: Roofline) -> int:
 
 
 def run_compiled(
-    job: Job, compiled: bool = True, told: Callable[[float], None] | None = None
+    job: Job,
+    compiled: bool = True,
+    told: Callable[[float], None] | None = None,
+    sink: Sink | None = None,
+    slots: int = SLOTS,
 ) -> Log:
-    """The log of a run without hindrance. `compiled`: else the same text under Python."""
+    """The log of a run without hindrance, `told` and `sink` as those of `Recorder`.
+
+    `compiled`: else the same text under Python. `slots`: requests that are there at once, at first.
+    """
     manager, cost = job.manager, job.cost
     assert isinstance(cost, Roofline)
     scheduler = Scheduler(manager, job.limits)
@@ -109,21 +117,20 @@ def run_compiled(
     }
     if isinstance(manager, Saturating):
         parts["seen"] = manager.seen
-    state = make_state(made, parts, job.trace, _weights(job.limits, cost))
+    room = min(slots, max(1, len(job.trace)))
+    state = make_state(made, parts, _weights(job.limits, cost), room)
     horizon_as = 2**62 * AS_PER_S if job.horizon_as is None else job.horizon_as
     for name, as_ in (("loop_horizon_as", horizon_as), ("recorder_interval", job.interval_as)):
         state[f"{name}_s"], state[f"{name}_a"] = divmod(as_, AS_PER_S)
     state["run_fast_forward"] = job.fast_forward
-    kept = Kept(job, scheduler, told)
+    kept = Kept(state, job.trace, manager, sink or InMemory(), told)
     env = simpy.Environment(initial_time=0)
     env.process(_engine(env, made, state, kept))
     env.run()
     give_back(made, state, parts)
     manager.check_integrity()
-    kept.ended(scheduler)
-    kept.take_requests(state)
-    del state  # as large as the log that follows
-    return kept.log()
+    check_tally(manager)
+    return kept.log(job.interval_as / AS_PER_S)
 
 
 def _weights(limits: Limits, cost: Roofline) -> Any:
@@ -135,105 +142,21 @@ def _weights(limits: Limits, cost: Roofline) -> Any:
 
 
 def _engine(
-    env: simpy.Environment, made: Program, state: State, kept: "Kept"
+    env: simpy.Environment, made: Program, state: State, kept: Kept
 ) -> Generator[simpy.Event, None, None]:
     """Waits for its own time at every sample; in between nobody else is due."""
     told = SAMPLED
     waited = 0
     while told != DONE:
         told = made.run(state.array)
-        if told == FULL:
-            kept.take(state)
+        if told in (FULL, SHORT):
+            kept.take()
+            if told == SHORT:
+                kept.refill()
             continue
-        kept.tell(state)
+        kept.tell()
         now = state["loop_now_as_s"] * AS_PER_S + state["loop_now_as_a"]
         if now > waited:
             yield env.timeout(now - waited)
             waited = now
-    kept.take(state)
-
-
-class Kept(Recorder):
-    """Records that come as columns."""
-
-    def __init__(
-        self, job: Job, scheduler: Scheduler, told: Callable[[float], None] | None
-    ) -> None:
-        super().__init__(job.trace, job.interval_s, told)
-        self.began(scheduler)
-        self._parts: list[dict[str, Column]] = []
-        self._timelines: list[dict[str, Column]] = []
-        self._gaps: list[Any] = []
-        self._ends: list[Any] = []
-
-    def take(self, state: State) -> None:
-        """Empty the tables."""
-        rows, samples, stretches = (state[f"recorder_{name}"] for name in TABLES)
-        t = state.events[:rows]
-        part: dict[str, Column] = {
-            "start_s": seconds(t[:, 0], t[:, 1]),
-            "end_s": seconds(t[:, 2], t[:, 3]),
-            "first_step_s": seconds(t[:, 4] // AS_PER_S, t[:, 4] % AS_PER_S),
-            "step_growth_s": seconds(t[:, 5] // AS_PER_S, t[:, 5] % AS_PER_S),
-        }
-        nothing = np.zeros(rows, np.int64)
-        columns = [*(t[:, i] for i in range(6, COUNTS)), nothing, nothing]  # no swapping
-        part |= zip(EVENT_COUNTS, columns, strict=True)
-        part |= {name: t[:, COUNTS + i] for i, name in enumerate(self._tally)}
-        self._parts.append({name: column.copy() for name, column in part.items()})
-        q = state.samples[:samples]
-        taken: dict[str, Column] = {
-            "time_s": seconds(q[:, 0], q[:, 1]),
-            "running": q[:, 2],
-            "waiting": q[:, 3],
-        }
-        taken |= {name: q[:, 4 + i] for i, name in enumerate(self._tally)}
-        self._timelines.append({name: column.copy() for name, column in taken.items()})
-        g = state.stretches[:stretches]
-        until = seconds(g[:, 4], g[:, 5])
-        took = until - seconds(g[:, 2], g[:, 3])
-        gap, away, redone = (g[:, 1] == kind for kind in range(3))
-        self._ends.append(until[gap])
-        self._gaps.append(took[gap])
-        np.add.at(np.asarray(self._away), g[away, 0], took[away])  # in order: sums of floats
-        np.add.at(np.asarray(self._redone), g[redone, 0], took[redone])
-        self._now_s = float(part["end_s"][-1]) if rows else self._now_s
-        for name in TABLES:
-            state[f"recorder_{name}"] = 0
-
-    def tell(self, state: State) -> None:
-        """What share of the requests has left, to whom it matters."""
-        if self._told is not None:
-            inside = sum(state.array[state[f"scheduler_{name}"]] for name in ("waiting", "running"))
-            self._told((state["arrivals_row"] - int(inside)) / len(self._trace))
-
-    def take_requests(self, state: State) -> None:
-        """At the end."""
-        of = state.of
-        for name, to in (("scheduled", "_scheduled"), ("first", "_first"), ("finish", "_finish")):
-            there = of(f"{name}_s") >= 0
-            known = seconds(np.where(there, of(f"{name}_s"), 0), of(f"{name}_a"))
-            setattr(self, to, np.where(there, known, np.nan))
-        arrived = np.arange(len(there)) < state["arrivals_row"]
-        self._refused = np.flatnonzero(arrived & (of("output") == 0)).tolist()
-        joined = of("joined_tick")
-        columns = {
-            "generated": of("generated") + np.where(joined >= 0, state["manager_tick"] - joined, 0)
-        }
-        columns |= {name: of(name) for name in ("preemptions", "recomputed", "cached")}
-        columns["swapped"] = of("swapped_bytes")
-        for name, column in columns.items():
-            setattr(self, f"_{name}", np.ascontiguousarray(column))
-        self._resume_gaps = np.concatenate(self._gaps)
-        self._resumed = np.concatenate(self._ends)
-
-    def _event_columns(self) -> dict[str, Column]:
-        return _joined(self._parts)
-
-    def _sample_columns(self) -> dict[str, Column]:
-        return _joined(self._timelines)
-
-
-def _joined(parts: list[dict[str, Column]]) -> dict[str, Column]:
-    """Whole columns; the parts go as they are joined, so that none is there twice for long."""
-    return {name: np.concatenate([part.pop(name) for part in parts]) for name in [*parts[0]]}
+    kept.take()

@@ -20,7 +20,8 @@ manager_tally = manager_reads = cost_step_as = _made
 
 # Places in S, which `build` decides.
 WIDTH = 0  # of a request
-arrivals_next_as_a = arrivals_next_as_s = arrivals_row = arrivals_rows = cost__byte_as = 0
+arrivals_last_ns = arrivals_next_as_a = arrivals_next_as_s = arrivals_row = arrivals_rows = 0
+arrivals_slots = cost__byte_as = 0
 cost_weights = loop_now_as_a = loop_now_as_s = loop_until_as_a = loop_until_as_s = 0
 manager_context = manager_decoding = plan_context = plan_decodes = plan_growth_bytes = 0
 plan_max_steps = plan_prefill_tokens = plan_read_bytes = plan_step = recorder_event_room = 0
@@ -31,14 +32,15 @@ recorder_stretch_room = recorder_stretch_table = recorder_stretches = request_ar
 request_away_a = request_away_s = request_back_a = request_back_s = request_finish_a = 0
 request_finish_s = request_first_a = request_first_s = request_gone_a = request_gone_s = 0
 request_output = request_prompt = request_scheduled_a = request_scheduled_s = 0
-run_fast_forward = run_started = scheduler__finished = scheduler__unreported = 0
+run_end_a = run_end_s = run_fast_forward = run_first = run_growth = run_sampled = 0
+run_started = run_steps = run_turn = scheduler__finished = scheduler__unreported = 0
 scheduler_running = scheduler_steps = scheduler_waiting = t_admitted = t_chunks = 0
 t_preempted = 0
 
 # -- from here on this is also the beginning of every compiled module --
 
 END, IDLE, WORK = 0, 1, 2
-DONE, FULL, SAMPLED = 0, 1, 2
+DONE, FULL, SAMPLED, SHORT = 0, 1, 2, 3
 GAP, AWAY, REDONE = 0, 1, 2
 E9, E18 = 10**9, 10**18
 maxsize = 2**62
@@ -121,6 +123,7 @@ def recorder_sample(S: list[int], now: tuple[int, int]) -> None:
         S[recorder_next_sample_as_a] = a % E18
     row = S[recorder_sample_table] + S[recorder_samples] * S[recorder_sample_width]
     S[recorder_samples] += 1
+    S[run_sampled] = 1
     S[row], S[row + 1] = now
     S[row + 2] = S[S[scheduler_running]]
     S[row + 3] = S[S[scheduler_waiting]]
@@ -195,19 +198,30 @@ def recorder_completed(S: list[int], now: tuple[int, int], first: int, finished:
 def arrivals_receive(S: list[int], now: tuple[int, int]) -> None:
     """As `sim.engine.arrivals.Stamped`; a request that is refused gets no output."""
     while (S[arrivals_next_as_s], S[arrivals_next_as_a]) <= now:
-        seq = S[arrivals_row]
+        seq = S[S[arrivals_slots] + S[arrivals_row]]
         output = scheduler_servable(
             S, S[request_prompt + WIDTH * seq], S[request_output + WIDTH * seq]
         )
         S[request_output + WIDTH * seq] = output
         if output:
             deque_append(S, S[scheduler_waiting], seq)
-        S[arrivals_row] = seq + 1
-        if seq + 1 == S[arrivals_rows]:
-            S[arrivals_next_as_s], S[arrivals_next_as_a] = NEVER
-        else:
-            ns = S[request_arrival_ns + WIDTH * (seq + 1)]
-            S[arrivals_next_as_s], S[arrivals_next_as_a] = ns // E9, ns % E9 * E9
+        S[arrivals_row] += 1
+        arrivals_look(S)
+
+
+def arrivals_look(S: list[int]) -> None:
+    """When the next of the rows at hand comes."""
+    if S[arrivals_row] == S[arrivals_rows]:
+        S[arrivals_next_as_s], S[arrivals_next_as_a] = NEVER
+    else:
+        ns = S[request_arrival_ns + WIDTH * S[S[arrivals_slots] + S[arrivals_row]]]
+        S[arrivals_next_as_s], S[arrivals_next_as_a] = ns // E9, ns % E9 * E9
+
+
+def arrivals_known(S: list[int], until: tuple[int, int]) -> bool:
+    """Whether all who come by that instant, and one later than it, are among the rows at hand."""
+    ns = S[arrivals_last_ns]
+    return ns < 0 or (ns // E9, ns % E9 * E9) > until
 
 
 def arrivals_answered(S: list[int], now: tuple[int, int], left: int) -> None:
@@ -255,24 +269,40 @@ def execute(S: list[int]) -> tuple[tuple[int, int], int, int, int]:
 
 
 def run(S: list[int]) -> int:
-    """Until the run ends, a table is full, or a sample was taken."""
+    """Until the run ends, a table is full, a sample was taken, or further rows are needed.
+
+    A step is planned and timed before it is known who comes in the meantime. Where that needs rows
+    that aren't at hand, the step waits in S for the next call.
+    """
     if not S[run_started]:
+        if not arrivals_known(S, (0, 0)):
+            return SHORT
         S[run_started] = 1
         arrivals_receive(S, (0, 0))
     while True:
-        if (
-            S[recorder_events] == S[recorder_event_room]
-            or S[recorder_stretches] > S[recorder_stretch_room]
-            or S[recorder_samples] == S[recorder_sample_room]
-        ):
-            return FULL
-        samples = S[recorder_samples]
-        turn = loop_turn(S)
-        if turn == END:
-            return DONE
-        if turn == WORK:
-            loop_ran(S, execute(S))
+        if S[run_turn] == END:
+            if (
+                S[recorder_events] == S[recorder_event_room]
+                or S[recorder_stretches] > S[recorder_stretch_room]
+                or S[recorder_samples] == S[recorder_sample_room]
+            ):
+                return FULL
+            S[run_turn] = loop_turn(S)
+            if S[run_turn] == END:
+                return DONE
+            if S[run_turn] == WORK:
+                end, S[run_steps], S[run_first], S[run_growth] = execute(S)
+                S[run_end_s], S[run_end_a] = end
+            else:
+                S[run_end_s], S[run_end_a] = S[loop_until_as_s], S[loop_until_as_a]
+        end = (S[run_end_s], S[run_end_a])
+        if not arrivals_known(S, end):
+            return SHORT
+        if S[run_turn] == WORK:
+            loop_ran(S, (end, S[run_steps], S[run_first], S[run_growth]))
         else:
-            loop_woke(S, (S[loop_until_as_s], S[loop_until_as_a]))
-        if S[recorder_samples] > samples:
+            loop_woke(S, end)
+        S[run_turn] = END
+        if S[run_sampled]:
+            S[run_sampled] = 0
             return SAMPLED

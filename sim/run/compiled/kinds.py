@@ -90,13 +90,14 @@ REQUEST = (
     "preemptions",
     "prompt",
     "recomputed",
+    "row",
     "stored",
     "swapped",
     "swapped_bytes",
     "target",
     "unsettled",
 )
-"""A request's integers, as `sim.sequence.Sequence` has them."""
+"""A request's integers, as `sim.sequence.Sequence` has them; `row` is the trace's."""
 
 TIMES = ("scheduled", "first", "finish", "away", "gone", "back")
 """Instants of a request: `_s` is -1 while there was none."""

@@ -1,37 +1,68 @@
 """A run's objects as one array of integers, and back."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.engine.requests import nanoseconds
 from sim.engine.scheduler import Scheduler
-from sim.plan import AS_PER_S
 from sim.run.compiled.build import FIELDS, Program
-from sim.run.compiled.kinds import CHUNK, HEAPS, INTS, LISTS, PAIRS, TIMES
-from workloads.schema import Trace
+from sim.run.compiled.kinds import CHUNK, HEAPS, INTS, LISTS, PAIRS
 
 ROWS = 1 << 16  # of events, before they are taken out
 SAMPLES = 1 << 12
 COUNTS = 16
 """Columns of an event before its tally; see `given.recorder_stepped`."""
 
+FILLED = {
+    "recorder_event": "recorder_events",
+    "recorder_sample": "recorder_samples",
+    "recorder_stretch": "recorder_stretches",
+}
+"""How many rows of each table are filled."""
+WIDTH = len(FIELDS)
+
 Ints = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
 class State:
-    """What the lowered functions work on, and views of its parts."""
+    """What the lowered functions work on, and views of its parts.
 
-    array: Ints
-    places: Mapping[str, int]
-    requests: Ints  # (requests, FIELDS)
-    events: Ints  # (ROWS, COUNTS + tally)
-    samples: Ints  # (SAMPLES, 4 + tally)
-    stretches: Ints  # (most, 6): request, kind, from and until; see `given._stretch`
+    Fields come first, then lists and tables, then requests, one a slot: those inside and some that
+    will come. Last are lists with room for all of these, which move when there are more slots.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        slots: int,
+        lists: Mapping[str, Ints],
+        tables: Mapping[str, tuple[int, int]],
+        queues: tuple[str, ...],
+    ) -> None:
+        """Lists as they begin, rows and columns of tables, and names of the lists of requests."""
+        self.places = {name: i for i, name in enumerate(program.fields)}
+        self._queues = queues
+        self._tables: dict[str, tuple[int, int, int]] = {}
+        starts, at = {}, len(self.places)
+        for name, values in lists.items():
+            starts[name] = at
+            at += len(values)
+        for name, (rows, columns) in tables.items():
+            starts[f"{name}_table"] = at
+            self._tables[name] = at, rows, columns
+            at += rows * columns
+        self.first = -(-(at - len(self.places)) // WIDTH)
+        """The number of the first slot, for a request's fields lie at a multiple of WIDTH."""
+        self._begin = len(self.places) + self.first * WIDTH
+        self.slots = slots
+        self.array = np.zeros(self._begin + self._room(slots), np.int64)
+        for name, place in starts.items():
+            self[name] = place
+        for name, values in lists.items():
+            self.array[starts[name] : starts[name] + len(values)] = values
+        self._place_queues()
 
     def __getitem__(self, name: str) -> int:
         return int(self.array[self.places[name]])
@@ -39,19 +70,71 @@ class State:
     def __setitem__(self, name: str, value: int) -> None:
         self.array[self.places[name]] = value
 
+    @property
+    def requests(self) -> Ints:
+        """(slots, FIELDS)."""
+        return self.array[self._begin : self._begin + self.slots * WIDTH].reshape(-1, WIDTH)
+
     def of(self, field: str) -> Ints:
         """A column of requests."""
         column: Ints = self.requests[:, FIELDS.index(field)]
         return column
 
+    def table(self, name: str) -> Ints:
+        """The rows of a table that are filled."""
+        at, rows, columns = self._tables[name]
+        whole = self.array[at : at + rows * columns].reshape(rows, columns)
+        return whole[: self[FILLED[name]]]
 
-def make_state(program: Program, parts: Mapping[str, Any], trace: Trace, weights_as: Ints) -> State:
-    """The state at the beginning; clocks and switches are left to the caller."""
+    def feed(self) -> Ints:
+        """The slots of rows at hand, in their order; room for all of them."""
+        at = self["arrivals_slots"]
+        return self.array[at : at + self.slots]
+
+    def widen(self, slots: int) -> None:
+        """More slots. Numbers of those there are stay as they are."""
+        queues = {name: self._items(name) for name in self._queues}
+        feed, old = self.feed().copy(), self.array
+        kept = self._begin + self.slots * WIDTH
+        self.slots = slots
+        self.array = np.zeros(self._begin + self._room(slots), np.int64)
+        self.array[:kept] = old[:kept]
+        self._place_queues()
+        self.feed()[: len(feed)] = feed
+        for name, items in queues.items():
+            at = self[name]
+            self.array[at] = len(items)
+            self.array[at + 3 : at + 3 + len(items)] = items
+
+    def _room(self, slots: int) -> int:
+        """Of requests and all that lies behind them: queues of any of them, and the feed."""
+        return slots * WIDTH + len(self._queues) * (slots + 4) + slots
+
+    def _place_queues(self) -> None:
+        at = self._begin + self.slots * WIDTH
+        for name in self._queues:
+            self[name] = at
+            self.array[at + 2] = self.slots + 1
+            at += self.slots + 4
+        self["arrivals_slots"] = at
+
+    def _items(self, queue: str) -> Ints:
+        at = self[queue]
+        count, first, room = self.array[at : at + 3].tolist()
+        return np.roll(self.array[at + 3 : at + 3 + room], -first)[:count]
+
+
+def make_state(program: Program, parts: Mapping[str, Any], weights_as: Ints, slots: int) -> State:
+    """The state at the beginning, without requests; clocks and switches are left to the caller."""
     scheduler: Scheduler = parts["scheduler"]
-    n, most = len(trace), scheduler.limits.max_num_seqs + 2
+    most = scheduler.limits.max_num_seqs + 2
     width = len(scheduler.manager.tally())
-    places = {name: i for i, name in enumerate(program.fields)}
-    lists = {f"{role}_{name}": _begun(parts, role, name, n, most) for role, name in program.lists}
+    queues = tuple(f"{role}_{name}" for role, name in program.lists if _is_queue(role, name))
+    lists = {
+        f"{role}_{name}": _begun(parts, role, name, most)
+        for role, name in program.lists
+        if not _is_queue(role, name)
+    }
     for name in program.scratch:
         lists[f"t_{name}"] = np.zeros((len(CHUNK) if name == "chunks" else 2) * most + 1, np.int64)
     lists["cost_weights"] = np.concatenate([[len(weights_as)], weights_as])
@@ -60,31 +143,22 @@ def make_state(program: Program, parts: Mapping[str, Any], trace: Trace, weights
         "recorder_sample": (SAMPLES, 4 + width),
         "recorder_stretch": (16 * most, 6),
     }
-    begin = len(places) + n * len(FIELDS)
-    size = begin + sum(map(len, lists.values())) + sum(a * b for a, b in tables.values())
-    array = np.zeros(size, np.int64)
-    requests = array[len(places) : begin].reshape(n, len(FIELDS))
-    at, views = begin, []
-    for name, values in lists.items():
-        array[at : at + len(values)] = values
-        array[places[name]] = at
-        at += len(values)
-    for name, (rows, columns) in tables.items():
-        array[places[f"{name}_table"]] = at
-        array[places[f"{name}_room"]] = rows - (4 * most if name == "recorder_stretch" else 0)
-        views.append(array[at : at + rows * columns].reshape(rows, columns))
-        at += rows * columns
-    state = State(array, places, requests, *views)
+    state = State(program, slots, lists, tables, queues)
+    for name, (rows, _) in tables.items():
+        state[f"{name}_room"] = rows - (4 * most if name == "recorder_stretch" else 0)
     state["recorder_event_width"], state["recorder_sample_width"] = COUNTS + width, 4 + width
     for name in program.fields:
         role, _, attribute = name.partition("_")
-        if role in parts and name not in lists:
+        if role in parts and name not in lists and name not in queues:
             state[name] = int(getattr(parts[role], attribute))
-    _fill(state, trace)
     return state
 
 
-def _begun(parts: Mapping[str, Any], role: str, name: str, n: int, most: int) -> Any:
+def _is_queue(role: str, name: str) -> bool:
+    return LISTS.get((role, name)) == "deque"
+
+
+def _begun(parts: Mapping[str, Any], role: str, name: str, most: int) -> Any:
     """A list as it begins: those of numbers as they are, those of requests empty."""
     found = getattr(parts[role], name)
     if (role, name) in INTS:
@@ -97,26 +171,7 @@ def _begun(parts: Mapping[str, Any], role: str, name: str, n: int, most: int) ->
         values = np.zeros(2 + room * width, np.int64)
         values[1] = room
         return values
-    if LISTS[role, name] == "deque":
-        values = np.zeros(n + 4, np.int64)
-        values[2] = n + 1
-        return values
     return np.zeros(room + 1, np.int64)
-
-
-def _fill(state: State, trace: Trace) -> None:
-    state.of("arrival_ns")[:] = nanoseconds(trace.arrival_s)
-    for name in ("prompt", "target"):
-        state.of(name)[:] = trace.prompt_tokens
-    state.of("output")[:] = trace.output_tokens
-    for name in ("joined_tick", "admission", *(f"{name}_s" for name in TIMES)):
-        state.of(name)[:] = -1
-    state["arrivals_rows"] = len(trace)
-    if len(trace):
-        state["arrivals_next_as_s"], ns = divmod(int(state.of("arrival_ns")[0]), 10**9)
-        state["arrivals_next_as_a"] = ns * (AS_PER_S // 10**9)
-    else:
-        state["arrivals_next_as_s"] = 2**62
 
 
 def give_back(program: Program, state: State, parts: Mapping[str, Any]) -> None:

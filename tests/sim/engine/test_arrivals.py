@@ -1,5 +1,6 @@
 """Closed loops and sessions against arithmetic: whoever waits for an answer asks after it."""
 
+from collections.abc import Mapping
 from math import factorial
 
 import numpy as np
@@ -42,7 +43,7 @@ def served(
     fast_forward: bool = True,
     ahead: bool = False,
     horizon_s: int | None = None,
-) -> dict[str, Column]:
+) -> Mapping[str, Column]:
     """The requests' table where every step takes `step_s`, whatever it computes."""
     limits = Limits(seqs, 1000, 1000, rules=Rules(async_scheduling=ahead))
     scheduler = Scheduler(parse_policy("paging:block_size=1").manager(POOL), limits)
@@ -54,7 +55,7 @@ def served(
     return recorder.log().requests
 
 
-def in_flight(requests: dict[str, Column]) -> int:
+def in_flight(requests: Mapping[str, Column]) -> int:
     """The most requests asked and not answered at any instant; answers go before questions."""
     instants = [(at, 1) for at in requests["arrival_s"]] + [(at, -1) for at in requests["finish_s"]]
     return int(np.cumsum([change for _, change in sorted(instants)]).max())

@@ -19,7 +19,7 @@ from sim.plan import AS_PER_S
 from sim.policy.counting.pages import Pages
 from sim.policy.manager import Manager
 from sim.policy.registry import parse_policy
-from sim.run.compiled import given
+from sim.run.compiled import given, state
 from sim.run.compiled.build import lowered
 from sim.run.compiled.execute import MANAGERS, Job, hindrance, run_compiled
 from sim.run.compiled.rules import NotLowered
@@ -102,8 +102,11 @@ def same(one: Log, other: Log) -> None:
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("compiled", [False, True])
-def test_random_histories_give_the_same_bytes(compiled: bool) -> None:
-    """`make compiled` runs 2,000 of them through machine code."""
+def test_random_histories_give_the_same_bytes(
+    compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whole, and through windows of one request and more. `make compiled` runs 2,000 of them
+    through machine code."""
     if compiled and "COMPILED_HISTORIES" not in os.environ:
         pytest.skip("compiling takes minutes: make compiled")
     kinds: set[type] = set()
@@ -117,6 +120,9 @@ def test_random_histories_give_the_same_bytes(compiled: bool) -> None:
             continue
         expected = interpreted(work, parse_policy(drawn.policy).manager(drawn.pool))
         same(run_compiled(work, compiled), expected)
+        with monkeypatch.context() as few:
+            few.setattr(state, "ROWS", 1 + done % 3)
+            same(run_compiled(job(drawn), compiled, slots=1 + done % 4), expected)
         kinds.add(type(work.manager))
         preemptions += int(expected.requests["preemptions"].sum())
         done += 1
