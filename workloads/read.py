@@ -16,6 +16,7 @@ from workloads.errors import InputError
 from workloads.outgoing import encodable
 from workloads.readers import chains, detect, documents, fault, records, table, threads
 from workloads.readers.format import Rejected, Selection, TraceFormat
+from workloads.readers.long import read_long
 from workloads.readers.scopes import share_system
 from workloads.readers.source import Source, explained, open_source
 from workloads.reuse import Reuse, reuse_of
@@ -199,6 +200,8 @@ def _requests(
     chained = source.kind in ("jsonl", "documents") and records.is_chain(source.columns)
     if chained and columns is None and format in (None, *SESSIONS):
         return chains.read_chains(documents.documents_of(source), place.name, place.label)
+    if (long := _long(place, source, format, block_tokens, columns)) is not None:
+        return long
     rows = _read(place, source, format, block_tokens, columns)
     read, selection = rows.columns, rows.selection
     if selection.arrival is None or read.arrival is None:
@@ -226,6 +229,43 @@ def _requests(
         prefix=None if read.prefix is None else prefix_blocks.pick(read.prefix, order),
         turns=turns,
     )
+
+
+def _long(
+    place: _Place,
+    source: Source,
+    format: str | None,
+    block_tokens: int | None,
+    columns: str | None,
+) -> Trace | None:
+    """A long table, its columns in temporary files; None where it is read whole."""
+    chosen = detect.choose(source, format, columns)
+    if chosen.thread is not None and chosen.thread.fits(source.columns):
+        return None
+    read = read_long(source, detect.select(source, chosen, block_tokens))
+    if read is None:
+        return None
+    return Trace(
+        name=place.name,
+        arrival_s=read.arrival_s,
+        prompt_tokens=read.prompt,
+        output_tokens=read.output,
+        provenance=Provenance(
+            place.label,
+            read.rows_read,
+            _dropped(read.no_prompt, read.no_output),
+            reader=_said(chosen),
+        ),
+    )
+
+
+def _dropped(no_prompt: int, no_output: int) -> dict[str, int]:
+    reasons = {"failed request: no prompt tokens": no_prompt, "zero output tokens": no_output}
+    return {reason: count for reason, count in reasons.items() if count}
+
+
+def _said(chosen: TraceFormat) -> str:
+    return f"{chosen.name}: has {', '.join(chosen.required)}"
 
 
 def _lengths(rows: _Rows) -> Lengths:
@@ -258,14 +298,9 @@ def _read(
         raise InputError(f"{label}: has no rows, expected at least one request")
     no_prompt = columns.prompt == 0
     no_output = (columns.output == 0) & ~no_prompt
-    reasons = {
-        "failed request: no prompt tokens": int(no_prompt.sum()),
-        "zero output tokens": int(no_output.sum()),
-    }
-    dropped = {reason: count for reason, count in reasons.items() if count}
+    dropped = _dropped(int(no_prompt.sum()), int(no_output.sum()))
     kept = np.flatnonzero(~(no_prompt | no_output))
     if len(kept) == 0:
         listed = ", ".join(f"{count} {reason}" for reason, count in dropped.items())
         raise InputError(f"{label}: no usable request among {len(no_prompt)} rows: {listed}")
-    reader = f"{chosen.name}: has {', '.join(chosen.required)}"
-    return _Rows(place, source, chosen, selection, columns, kept, dropped, reader)
+    return _Rows(place, source, chosen, selection, columns, kept, dropped, _said(chosen))

@@ -8,8 +8,8 @@ from typing import Any
 from sim.policy import plugins
 from sim.policy.spec import parts_of, spec_name
 from sim.run.folder import write_run
+from sim.run.parquet import Files
 from sim.run.simulation import Setup, execute
-from sim.run.tables import Files
 from sim.run.workers import in_workers
 from workloads.errors import InputError
 

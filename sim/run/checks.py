@@ -15,6 +15,7 @@ from sim.policy.spec import parts_of
 from sim.run import form
 from sim.run.session_notes import session_notes
 from sim.run.simulation import Setup
+from workloads.spool import slices
 
 
 class Unserved(NamedTuple):
@@ -41,7 +42,10 @@ def find_unserved(setup: Setup) -> list[Unserved]:
         longest=f"{longest:,}",
     )
     trace = setup.trace
-    rows = np.flatnonzero(trace.output_tokens > longest - trace.prompt_tokens).tolist()
+    rows = []
+    for part in slices(trace):
+        longer = trace.output_tokens[part] > longest - trace.prompt_tokens[part]
+        rows += (part.start + np.flatnonzero(longer)).tolist()
     lengths = [(int(trace.prompt_tokens[row]), int(trace.output_tokens[row])) for row in rows]
     return [
         Unserved(row, prompt, output, scheduler.servable(prompt, output), reason)

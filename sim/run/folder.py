@@ -16,7 +16,7 @@ from sim.engine.record import Column
 from sim.memory.capacity import run_curves
 from sim.policy.manager import group_bytes
 from sim.run.metrics import as_dicts
-from sim.run.tables import write_table
+from sim.run.parquet import write_table
 from workloads.console import json_text
 
 if TYPE_CHECKING:

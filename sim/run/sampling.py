@@ -8,6 +8,8 @@ import numpy as np
 from sim.engine.scheduler import Scheduler
 from sim.plan import AS_PER_S, StepPlan
 from sim.run.seam import manager_of
+from workloads.schema import total
+from workloads.spool import slices
 
 if TYPE_CHECKING:
     from sim.run.simulation import Setup
@@ -27,18 +29,26 @@ def sample_interval(setup: "Setup") -> float:
     manager = manager_of(setup.policy, setup.pool, setup.label)
     longest = Scheduler(manager, setup.limits).longest_total
     trace = setup.trace
-    room = longest - trace.prompt_tokens
-    served = room > 0
+    served = output = most = 0
+    latest_s = 0.0
+    for rows in slices(trace):
+        room = longest - trace.prompt_tokens[rows]
+        fits = room > 0
+        if fits.any():
+            outputs = np.minimum(trace.output_tokens[rows], room)[fits]
+            served += len(outputs)
+            output += total(outputs)
+            most = max(most, int(outputs.max()))
+            latest_s = max(latest_s, float(trace.arrival_s[rows][fits].max()))
     wanted = SHORTEST_S
-    if served.any():
+    if served:
         lone, _, _ = setup.cost().linear(StepPlan(0, 1, 1, 1, 0, 0, 0, (), (), (), ()))
-        outputs = np.minimum(trace.output_tokens, room)[served]
         if setup.closed is None:
-            asked_s = float(trace.arrival_s[served].max())
+            asked_s = latest_s
         else:  # what each user's share takes alone, thinking included
-            each_s = setup.closed.think_s + float(outputs.mean()) * lone / AS_PER_S
-            asked_s = each_s * len(outputs) / setup.closed.users
-        span = max(asked_s, int(outputs.max()) * lone / AS_PER_S)
+            each_s = setup.closed.think_s + output / served * lone / AS_PER_S
+            asked_s = each_s * served / setup.closed.users
+        span = max(asked_s, most * lone / AS_PER_S)
         if setup.horizon_s is not None:
             span = min(span, setup.horizon_s)
         wanted = max(span / SAMPLES_A_RUN, SHORTEST_S)

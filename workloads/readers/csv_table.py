@@ -13,7 +13,7 @@ _PADS = ("", " ", "  ")  # a header's names may follow blanks, as in `a, b`
 def typed(source: Source, selection: Selection) -> Any:
     """The columns, numbers as Arrow reads them. Raises what Arrow does."""
     # Arrow takes 0x10 for 16, where a person may mean an identifier; as text it is refused.
-    if _mentions_hexadecimal(source):
+    if mentions_hexadecimal(source):
         return as_text(source, selection)
     with source.stream() as stream:
         return _read(stream, source, selection)
@@ -42,17 +42,32 @@ def of_chunk(source: Source, selection: Selection, rows: bytes) -> Any:
 def batches(source: Source, selection: Selection) -> Iterator[Any]:
     """The columns batch by batch."""
     import pyarrow as pa
+
+    text = dict.fromkeys(types_of(selection), pa.string())
+    for table in _batches(source, selection, text, newlines=True):
+        yield _from_text(table, selection)
+
+
+def typed_batches(source: Source, selection: Selection) -> Iterator[Any]:
+    """The same, numbers as Arrow reads them. Raises what Arrow does."""
+    yield from _batches(source, selection, types_of(selection), newlines=False)
+
+
+def _batches(
+    source: Source, selection: Selection, types: dict[str, Any], *, newlines: bool
+) -> Iterator[Any]:
+    import pyarrow as pa
     from pyarrow import csv
 
     with source.stream() as stream:
         reader = csv.open_csv(
             stream,
             read_options=csv.ReadOptions(block_size=_BATCH_BYTES),
-            parse_options=_parsing(source, newlines=True),
-            convert_options=_converting(dict.fromkeys(types_of(selection), pa.string())),
+            parse_options=_parsing(source, newlines=newlines),
+            convert_options=_converting(types),
         )
         for batch in reader:
-            yield _from_text(_selected(pa.Table.from_batches([batch]), selection), selection)
+            yield _selected(pa.Table.from_batches([batch]), selection)
 
 
 def _read(
@@ -99,7 +114,8 @@ def _selected(table: Any, selection: Selection) -> Any:
     return table.rename_columns(names).select(selection.columns)
 
 
-def _mentions_hexadecimal(source: Source) -> bool:
+def mentions_hexadecimal(source: Source) -> bool:
+    """Whether 0x stands anywhere in the file."""
     last = b""
     with source.stream() as stream:
         while chunk := bytes(stream.read(_BATCH_BYTES)):

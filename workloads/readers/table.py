@@ -154,7 +154,12 @@ def seconds_from_first(arrival: Ints | Floats, unit: Unit) -> Floats:
     The difference is taken in the file's own unit, whole numbers as integers, so that the only
     rounding is that of the one division.
     """
-    return np.asarray((arrival - arrival[0]) / TICKS_PER_SECOND[unit], dtype=np.float64)
+    return seconds_since(arrival, arrival[0], unit)
+
+
+def seconds_since(arrival: Ints | Floats, first: Any, unit: Unit) -> Floats:
+    """As `seconds_from_first`, of some of the rows."""
+    return np.asarray((arrival - first) / TICKS_PER_SECOND[unit], dtype=np.float64)
 
 
 def _parquet(source: Source, selection: Selection) -> Any:

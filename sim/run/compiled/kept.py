@@ -21,6 +21,7 @@ from sim.run.compiled.seconds import seconds
 from sim.run.compiled.state import COUNTS, FILLED, State
 from sim.run.compiled.window import Window
 from workloads.schema import Trace
+from workloads.spool import forget
 
 
 class Kept:
@@ -88,6 +89,7 @@ class Kept:
         more = self._state.slots - len(self._away)
         self._away = np.pad(self._away, (0, more))
         self._redone = np.pad(self._redone, (0, more))
+        forget(self._trace)
 
     def tell(self) -> None:
         """What share of the requests has left, to whom it matters."""
@@ -103,6 +105,7 @@ class Kept:
         while window.end < len(self._trace):
             window.load()
             self._note(window.all())
+            forget(self._trace)
         if not len(self._trace):
             self._note(window.all(), even_none=True)
         samples = {

@@ -8,13 +8,14 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from sim.run import form, tables
+from sim.run import form, parquet, tables
 from sim.run.compiled import state
 from sim.run.compiled.execute import run_compiled
 from sim.run.folder import write_run
 from sim.run.judged import metrics_of
+from sim.run.parquet import Files, Stored, arrow_table, write_table
 from sim.run.simulation import Run, Setup, execute, prepare
-from sim.run.tables import Files, Stored, arrow_table, parts, write_table
+from sim.run.tables import parts
 from sim.run.totals import pairwise_sum
 from workloads.synthetic import generate
 
@@ -35,7 +36,7 @@ NAMES = ("requests", "steps", "timeline")
 
 def setup_of(name: str) -> Setup:
     trace = generate(
-        300, 12.0, prompt="lognormal:mean=400,cv=1", output="lognormal:mean=90,cv=1", seed=5
+        180, 12.0, prompt="lognormal:mean=400,cv=1", output="lognormal:mean=90,cv=1", seed=5
     )
     return prepare(
         trace, model="llama-2-7b", gpu="a100-80gb", kv_cache_memory=TIGHT, max_num_seqs=64,
@@ -59,9 +60,10 @@ def test_streamed_runs_give_the_same_bytes(
     Row groups are short, so that every form writes several of them.
     """
     monkeypatch.setenv("KVTWIN_COMPILE", "0")
-    monkeypatch.setattr(tables, "GROUP_ROWS", 100)
+    monkeypatch.setattr(parquet, "GROUP_ROWS", 100)
     monkeypatch.setattr("sim.engine.record.ROWS_AT_ONCE", 7)
-    monkeypatch.setattr(tables, "ROWS_AT_ONCE", 64)
+    for module in (tables, parquet):
+        monkeypatch.setattr(module, "ROWS_AT_ONCE", 64)
     folders = [tmp_path / each for each in ("whole", "streamed", "lowered")]
     for folder in folders:
         folder.mkdir()
@@ -70,7 +72,7 @@ def test_streamed_runs_give_the_same_bytes(
     streamed = execute(setup, sink=Files(folders[1]))
     assert isinstance(streamed.log.requests, Stored)
     assert digests(streamed, folders[1], written=True) == whole
-    assert pq.ParquetFile(folders[1] / "requests.parquet").metadata.num_row_groups == 3
+    assert pq.ParquetFile(folders[1] / "requests.parquet").metadata.num_row_groups == 2
     if name == "swap":
         return  # interpreted
     monkeypatch.setattr(state, "ROWS", 5)
@@ -94,8 +96,8 @@ def test_a_short_table_is_one_group_and_stays_in_memory(tmp_path: Path) -> None:
 def test_a_stored_table_is_read_as_it_was_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tables, "GROUP_ROWS", 300)
-    monkeypatch.setattr(tables, "ROWS_AT_ONCE", 64)
+    monkeypatch.setattr(parquet, "GROUP_ROWS", 300)
+    monkeypatch.setattr(parquet, "ROWS_AT_ONCE", 64)
     draw = np.random.default_rng(3)
     columns = {
         "request_id": np.arange(1000),

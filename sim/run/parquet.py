@@ -1,0 +1,150 @@
+"""Tables as Parquet files, written a row group at a time and read by parts."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sim.engine.record import ROWS_AT_ONCE, STATUSES, Column
+from sim.run.tables import Elsewhere, joined
+
+GROUP_ROWS = 1 << 17
+"""Of a row group. A table that has no more is never read again: its columns are still there."""
+
+
+class Files:
+    """A sink that writes Parquet files into a folder, a row group as soon as its rows are there."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._tables: dict[str, _Growing] = {}
+
+    def add(self, table: str, part: Mapping[str, Column]) -> None:
+        """As `Sink` says."""
+        if table not in self._tables:
+            self._tables[table] = _Growing(self._folder / f"{table}.parquet")
+        self._tables[table].add(part)
+
+    def whole(self, table: str) -> Mapping[str, Column]:
+        """As `Sink` says; the file is complete then."""
+        return self._tables[table].whole()
+
+
+class _Growing:
+    """A file of which some row groups are written."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._waiting: list[Mapping[str, Column]] = []
+        self._rows = 0
+        self._writer: Any = None
+
+    def add(self, part: Mapping[str, Column]) -> None:
+        self._waiting.append(part)
+        self._rows += len(next(iter(part.values())))
+        if self._rows <= GROUP_ROWS:
+            return
+        rows = joined(self._waiting)
+        end = (self._rows - 1) // GROUP_ROWS * GROUP_ROWS  # the last group comes with `whole`
+        for start in range(0, end, GROUP_ROWS):
+            self._write({k: column[start : start + GROUP_ROWS] for k, column in rows.items()})
+        self._waiting = [{k: column[end:].copy() for k, column in rows.items()}]  # no views of all
+        self._rows -= end
+
+    def whole(self) -> Mapping[str, Column]:
+        rest = joined(self._waiting)
+        alone = self._writer is None
+        self._write(rest)
+        self._writer.close()
+        self._stream.close()
+        return rest if alone else Stored(self._file, tuple(rest))
+
+    def _write(self, columns: Mapping[str, Column]) -> None:
+        table = arrow_table(columns)
+        if self._writer is None:
+            self._stream = self._file.open("wb")  # Arrow takes names as text alone
+            self._writer = pq.ParquetWriter(self._stream, table.schema, compression="zstd")
+        self._writer.write_table(table, row_group_size=GROUP_ROWS)
+
+
+def write_table(columns: Mapping[str, Column], file: Path) -> None:
+    """A whole table as a Parquet file."""
+    growing = _Growing(file)
+    growing.add(columns)
+    growing.whole()
+
+
+class Stored(Elsewhere):
+    """The columns of a file that `Files` wrote."""
+
+    def __init__(self, file: Path, names: tuple[str, ...]) -> None:
+        self.file = file
+        self._names = names
+
+    def __getitem__(self, name: str) -> Column:
+        if name not in self._names:
+            raise KeyError(name)
+        found: Column = np.concatenate([column for (column,) in self.parts((name,))])
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def parts(self, names: tuple[str, ...]) -> Iterator[tuple[Column, ...]]:
+        """These columns, some rows at a time."""
+        with self.file.open("rb") as stream, pq.ParquetFile(stream, pre_buffer=False) as file:
+            wanted = list(names)
+            for batch in file.iter_batches(ROWS_AT_ONCE, columns=wanted, use_threads=False):
+                yield tuple(_column(batch.column(name)) for name in names)
+
+
+def arrow_table(columns: Mapping[str, Column]) -> Any:
+    """Columns as they are, uncopied; `status` is text by its number."""
+    arrays = {}
+    for name, values in columns.items():
+        if name == "status":
+            code = _array(values.astype(np.int8))
+            arrays[name] = pa.DictionaryArray.from_arrays(code, _texts(STATUSES))
+        else:
+            arrays[name] = _array(values)
+    return pa.table(arrays)
+
+
+def _array(values: Column) -> Any:
+    """A column as it is, uncopied; times that never came are NaN in it and null in the file.
+
+    Here and below, `pa.array` and `to_numpy` would import pandas to ask whether they were given a
+    series, which takes longer than simulating 10,000 requests.
+    """
+    missing = np.isnan(values)
+    validity = pa.py_buffer(np.packbits(~missing, bitorder="little")) if missing.any() else None
+    kind = pa.from_numpy_dtype(values.dtype)
+    return pa.Array.from_buffers(kind, len(values), [validity, pa.py_buffer(values)])
+
+
+def _column(array: Any) -> Column:
+    """The inverse of `arrow_table`, of one column."""
+    if isinstance(array, pa.DictionaryArray):
+        code = np.array([STATUSES.index(text) for text in array.dictionary.to_pylist()], np.int64)
+        statuses: Column = code[np.from_dlpack(array.indices)]
+        return statuses
+    if not array.null_count:
+        found: Column = np.from_dlpack(array)
+        return found
+    valid, values = array.buffers()
+    rows = slice(array.offset, array.offset + len(array))
+    there = np.unpackbits(np.frombuffer(valid, np.uint8), bitorder="little")[rows]
+    times = np.frombuffer(values, np.float64)[rows]
+    return np.where(there, times, np.nan)
+
+
+def _texts(values: tuple[str, ...]) -> Any:
+    ends = np.cumsum([0, *(len(value) for value in values)], dtype=np.int32)
+    text = "".join(values).encode("ascii")
+    return pa.StringArray.from_buffers(len(values), pa.py_buffer(ends), pa.py_buffer(text))
