@@ -302,7 +302,8 @@ def _setups(
 
     `scheduling` are options of `prepare` that say who asks when, and who is served how.
     """
-    from executor.device.assemble import host_device, refusal
+    from executor.device.assemble import host_device
+    from executor.device.refusals import refusal
     from sim.run.simulation import prepare
     from workloads.schema import Provenance, Trace
 
@@ -329,7 +330,7 @@ def _setups(
         for kv_dtype in kv_dtypes
     ]
     for setup in setups:
-        if why := refusal(setup):
+        if why := refusal(setup, machine.kind):
             raise InputError(f"--policy {setup.label}: {why}")
         setup.cost()
     return setups

@@ -10,6 +10,7 @@ from executor.cache.ring import Ring
 from executor.cache.selected import Selected
 from executor.cache.shared import Shared
 from executor.cache.table import Table
+from executor.cache.virtual import Virtual
 from sim.policy.counting import buffers
 from sim.policy.counting.capped import Saturating
 from sim.policy.counting.pages import Pages
@@ -22,18 +23,15 @@ from sim.policy.shared_pages import SharedPages
 from sim.policy.sliding_window import SlidingWindow
 from sim.policy.spec import Policy
 from sim.policy.top_k import TopK
+from sim.policy.virtual import VirtualPages
 from workloads.errors import InputError
-
-REFUSED = (
-    "virtual, layers=capped with prefix, top_k mode=evict or off paging blocks of its page size"
-)
-"""Policies that are simulated and not executed."""
 
 
 def table_for(manager: Manager, policy: Policy) -> Table:
     """The table that follows this policy's manager, over an equal pool.
 
-    Raises InputError for a policy that has no tensors behind it.
+    Raises InputError for a policy that has no tensors behind it; what is known to have none says
+    `refusal` of executor/device/refusals.py.
     """
     own: Callable[[], Table] | None = getattr(manager, "table", None)
     if own is not None:  # a third party's manager brings its table with it
@@ -59,13 +57,12 @@ def table_for(manager: Manager, policy: Policy) -> Table:
             return Shared(manager)
         if isinstance(manager, buffers.Contiguous):
             return Buffers(manager, ring)
+        if isinstance(manager, VirtualPages):
+            return Virtual(manager, ring)
     elif type(manager) is SelectPages and manager.block_size == getattr(retention, "page", None):
         count = max(1, manager.cap // manager.block_size)
         return Selected(manager.blocks, manager.block_size, count, manager.landmark_bytes)
-    kind = type(manager)
-    if not kind.__module__.startswith("sim."):
-        raise InputError(
-            f"{kind.__name__} has no table, so it is simulated and not executed; expected a "
-            "method table() of it (docs/adding-a-policy.md)"
-        )
-    raise InputError(f"the executor has no cache for this policy; it refuses {REFUSED}")
+    raise InputError(
+        f"{type(manager).__name__} has no table, so it is simulated and not executed; expected a "
+        "method table() of it (docs/adding-a-policy.md)"
+    )

@@ -7,7 +7,7 @@ same ids.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -127,7 +127,7 @@ class Table(ABC):
         """All that is there of a context of that length, each part once."""
         return [self.kept(request, length)]
 
-    def fits(self, lengths: Iterable[int]) -> bool:
+    def fits(self, lengths: Sequence[int]) -> bool:
         """Whether an empty pool has room for contexts of those lengths."""
         return sum(self.units_for(length) for length in lengths) <= self.units
 
@@ -145,6 +145,10 @@ class Table(ABC):
         """Of all units that requests own."""
         unit_bytes = self.unit_slots * token_bytes + self.landmark_bytes
         return (self.units - len(self._free)) * unit_bytes
+
+    def resident_bytes(self) -> int | None:
+        """What the system says that requests' memory takes; None where it is all there always."""
+        return None
 
     def follow(self, work: Work) -> None:
         """Give back and take units as the step's plan implies."""

@@ -5,7 +5,9 @@ from typing import NamedTuple
 
 import torch
 
+from executor.cache.reserved import Reserved
 from executor.cache.table import Move, Table
+from executor.cache.virtual import Virtual
 from executor.kernels.pool import PARTS, KVPool, Storage, allocate
 from executor.kernels.topk import allocate_landmarks
 from sim.model.geometry import Model
@@ -80,6 +82,14 @@ class CacheTensors:
         self.pools: list[KVPool] = []  # of each layer
         self.views: list[int] = []  # of each layer, among the table's
         self.stored: list[KVPool] = []  # each once
+        self.marks: list[torch.Tensor] = []  # landmarks of each layer's pages
+        self.scores: list[torch.Tensor] = []  # of each layer's slots: attention drawn so far
+        self._reserved: Reserved | None = None
+        if isinstance(table, Virtual):
+            self._reserved, group = Reserved(table), model.groups[0]
+            self.pools += self._reserved.pools(group.kv_heads, group.head_dim, storage)
+            self.stored, self.views = self.pools, [0] * len(self.pools)
+            return
         shared: dict[int, KVPool] = {}
         for group, number in layer_order(model):
             place, layers = table.place(group, number), model.groups[group]
@@ -107,7 +117,9 @@ class CacheTensors:
         ]
 
     def fill(self) -> None:
-        """See `fill`."""
+        """See `fill`. What is only reserved has zeros where it gets memory."""
+        if self._reserved:
+            return
         for pool in self.stored:
             fill(pool)
         for marks in self.marks:
@@ -117,10 +129,20 @@ class CacheTensors:
     def nbytes(self) -> int:
         """Bytes of all tensors; landmarks, tokens' scales and scores included.
 
-        fp8's scales are the model's, one a head, and no part of a cache.
+        fp8's scales are the model's, one a head, and no part of a cache. Of what is only reserved:
+        what it takes when all pages are in use, by the system's count.
         """
+        if self._reserved:
+            return self._reserved.filled_bytes()
         beside = sum(data.nbytes for data in (*self.marks, *self.scores))
         return sum(pool.nbytes for pool in self.stored) + beside - self.fixed_bytes
+
+    def back(self, table: Table) -> None:
+        """The table's memory is this, where it must be asked for; others' is given back."""
+        if self._reserved:
+            assert isinstance(table, Virtual)
+            self._reserved.clear()
+            table.backing = self._reserved
 
     @property
     def fixed_bytes(self) -> int:

@@ -9,9 +9,10 @@ from executor.attention.torch_path import TorchAttention
 from executor.cache.choice import table_for
 from executor.cache.host import HostPool
 from executor.cache.table import Table
-from executor.cache.tensors import DTYPES, CacheTensors, predicted_bytes, score_bytes, storage_of
-from executor.device.llama import Llama, random_weights, weight_shapes
+from executor.cache.tensors import DTYPES, CacheTensors, predicted_bytes
+from executor.device.llama import Llama, random_weights
 from executor.device.machine import Machine
+from executor.device.refusals import refusal
 from executor.device.text import Text
 from executor.device.torch_device import StepAttention, TorchDevice
 from sim.engine.scheduler import Scheduler
@@ -32,6 +33,9 @@ class Executor:
     """The tensors of one setup, allocated once; `fresh` starts a run over them."""
 
     def __init__(self, setup: Setup, machine: Machine, llama: Llama) -> None:
+        """Raises InputError where the executor doesn't run this setup."""
+        if why := refusal(setup, machine.kind):
+            raise InputError(f"--policy {setup.label}: {why}")
         self.setup, self._machine, self._llama = setup, machine, llama
         manager = setup.policy.manager(setup.pool)
         table = table_for(manager, setup.policy)
@@ -61,6 +65,7 @@ class Executor:
 
     def _device(self, table: Table) -> TorchDevice:
         setup = self.setup
+        self.cache.back(table)
         if self._replaying:
             self._replaying.restart(table)
             return self._replaying
@@ -83,18 +88,6 @@ class Executor:
         if device.replays:
             self._replaying = device
         return device
-
-
-def refusal(setup: Setup) -> str | None:
-    """Why the executor doesn't run this setup, in one line; None where it does."""
-    try:
-        manager = setup.policy.manager(setup.pool)
-        table = table_for(manager, setup.policy)
-        weight_shapes(setup.model)
-        storage_of(setup.model, manager.pool.token_bytes - score_bytes(table, setup.model))
-    except InputError as error:
-        return str(error)
-    return None
 
 
 def attention_for(

@@ -42,9 +42,10 @@ def findings(device: str | None) -> Iterator[Finding]:
     import torch
 
     yield Finding("execute on the CPU", True, f"torch {torch.__version__}, attention in torch")
-    from executor.cache.choice import REFUSED
+    from executor.device.refusals import REFUSALS
 
-    yield Finding("policies that are simulated alone", None, REFUSED)
+    for one in REFUSALS:
+        yield Finding("simulated, not executed", None, f"{one.what}: {one.why}")
     cuda = torch.cuda.is_available()
     if cuda:
         yield Finding("execute on a GPU", True, torch.cuda.get_device_properties(0).name)

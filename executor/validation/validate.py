@@ -31,7 +31,6 @@ from sim.policy.manager import Manager
 from sim.run.driver import run_simulated
 from sim.run.judged import metrics_of
 from sim.run.simulation import Run, Setup, start
-from workloads.errors import InputError
 
 SLICE_AS = AS_PER_S // 4
 PAUSE_S = 0.75
@@ -129,7 +128,9 @@ class CheckedDevice:
         self.host_as.append(self._device.last.host_as)
         table = self._device.table
         table.check(self._manager)
-        self.held_bytes.append(table.held_bytes(self._manager.pool.token_bytes))
+        resident = table.resident_bytes()  # measured, where it can be
+        held = table.held_bytes(self._manager.pool.token_bytes)
+        self.held_bytes.append(held if resident is None else resident)
         return took
 
 
@@ -139,8 +140,6 @@ def validate(setup: Setup, machine: Machine, llama: Llama, repeats: int) -> Vali
     All replays follow one plan log, that of a prediction before the first round, whose plans are
     priced anew with each round's costs. Durations, and so plans, of free runs differ by round.
     """
-    if setup.limits.rules.async_scheduling:
-        raise InputError(f"--engine {setup.engine.name}: plans a step ahead; the executor doesn't")
     executor = Executor(setup, machine, llama)
     costs = Costs(setup, machine, llama)
     warm(executor)

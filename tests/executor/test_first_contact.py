@@ -11,8 +11,9 @@ import pytest
 import torch
 
 from executor.device import require
-from executor.device.assemble import Executor, host_device, random_llama, refusal
+from executor.device.assemble import Executor, host_device, random_llama
 from executor.device.machine import open_machine
+from executor.device.refusals import refusal
 from executor.driver import free_run
 from executor.work import Work
 from sim.engine.loop import serve
@@ -87,12 +88,12 @@ def test_quantised_storages_run_on_a_cpu(storage: str) -> None:
 
 
 def test_other_storages_are_refused_with_what_to_write() -> None:
-    why = refusal(setup("paging:block_size=16+int4:group=64"))
+    why = refusal(setup("paging:block_size=16+int4:group=64"), "cpu")
     assert why is not None
     assert "int4:group=32" in why
     assert "int8:scale=fp16" in why
     assert "\n" not in why
-    assert refusal(setup("paging:block_size=16+int4")) is None
+    assert refusal(setup("paging:block_size=16+int4"), "cpu") is None
 
 
 def test_a_source_tree_has_no_version(monkeypatch: pytest.MonkeyPatch) -> None:

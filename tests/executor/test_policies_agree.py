@@ -14,7 +14,6 @@ from sim.engine.record import Recorder
 from sim.model.hf_config import model_from_config
 from sim.plan import Chunk, StepPlan
 from sim.run.simulation import Setup, prepare
-from workloads.errors import InputError
 from workloads.schema import PrefixBlocks, Provenance, Trace
 
 MODEL = model_from_config(
@@ -136,18 +135,3 @@ def test_shared_prefixes_are_read_where_others_wrote_them() -> None:
         assert (chunk.start, chunk.tokens) == (32, 8)
         assert slots[:32].tolist() == first[1][:32].tolist()
         assert torch.isfinite(torch.cat(found.logits)).all()
-
-
-@pytest.mark.parametrize(
-    "policy",
-    [
-        "virtual",
-        "preallocation+top_k:k=64,page=8",
-        "paging:block_size=16+top_k:k=64,page=8",
-    ],
-)
-def test_others_are_refused_in_one_line(policy: str) -> None:
-    machine = open_machine("cpu")
-    with pytest.raises(InputError, match="executor has no cache") as caught:
-        Executor(setup(policy), machine, random_llama(MODEL, machine))
-    assert "\n" not in str(caught.value)

@@ -1,0 +1,101 @@
+"""What is simulated and not executed, and why: said here, and quoted by all who say it."""
+
+import sys
+from collections.abc import Callable
+from typing import NamedTuple
+
+from executor.cache.choice import table_for
+from executor.cache.tensors import storage_of
+from executor.device.llama import weight_shapes
+from sim.policy.group_pages import GroupPages
+from sim.policy.paging import SelectPages
+from sim.policy.top_k import SCORE_BYTES, TopK
+from sim.policy.virtual import VirtualPages
+from sim.run.simulation import Setup
+from workloads.errors import InputError
+
+
+class Refusal(NamedTuple):
+    """What is refused, as a user would write it, why, and where it applies: to a setup on a kind of
+    device."""
+
+    what: str
+    why: str
+    applies: Callable[[Setup, str], bool]
+
+
+def _retention(setup: Setup) -> object:
+    return getattr(setup.policy, "retention", None) or setup.policy
+
+
+def _evicts(setup: Setup) -> bool:
+    retention = _retention(setup)
+    return isinstance(retention, TopK) and retention.mode == "evict"
+
+
+def _selects_elsewhere(setup: Setup, kind: str) -> bool:
+    retention, manager = _retention(setup), setup.policy.manager(setup.pool)
+    if not isinstance(retention, TopK) or retention.mode == "evict":
+        return False
+    return type(manager) is not SelectPages or manager.block_size != retention.page
+
+
+def _virtual(setup: Setup) -> bool:
+    return isinstance(setup.policy.manager(setup.pool), VirtualPages)
+
+
+def _shares_windows(setup: Setup) -> bool:
+    manager = setup.policy.manager(setup.pool)
+    return isinstance(manager, GroupPages) and manager.shared
+
+
+REFUSALS = (
+    Refusal(
+        "top_k (mode=select) over blocks that are not its pages",
+        "a block has one landmark; expected paging:block_size=N+top_k:page=N",
+        _selects_elsewhere,
+    ),
+    Refusal(
+        "virtual with int8, int4 or top_k:mode=evict",
+        "its plan has no tensors of their own for scales and scores",
+        lambda setup, _: _virtual(setup) and setup.policy.manager(setup.pool).pool.side_bytes > 0,
+    ),
+    Refusal(
+        "virtual on a GPU, or on a system other than Linux",
+        "its memory is reserved by mmap(2) and counted by mincore(2)",
+        lambda setup, kind: _virtual(setup) and (kind != "cpu" or sys.platform != "linux"),
+    ),
+    Refusal(
+        "paging:layers=capped+prefix with --batching static",
+        "a prompt's windows move on before it has read what was found",
+        lambda setup, _: _shares_windows(setup) and setup.limits.batching == "static",
+    ),
+    Refusal(
+        "paging:layers=capped+prefix with --preemption swap",
+        "what is planned to move is not what windows behind a found prefix lack",
+        lambda setup, _: _shares_windows(setup) and setup.limits.pressure.preemption == "swap",
+    ),
+    Refusal(
+        "an --engine that plans a step ahead",
+        "the executor plans when a step has ended",
+        lambda setup, _: setup.limits.rules.async_scheduling,
+    ),
+)
+
+
+def refusal(setup: Setup, kind: str) -> str | None:
+    """Why the executor doesn't run this setup on that kind of device, in one line; None where it
+    does. Models and storages that it has no layers or kernels for say so themselves."""
+    try:
+        weight_shapes(setup.model)
+        manager = setup.policy.manager(setup.pool)
+        for one in REFUSALS:
+            if one.applies(setup, kind):
+                return f"{one.what} is simulated and not executed: {one.why}"
+        heads = sum(group.kv_heads * group.layers for group in setup.model.groups)
+        scores = SCORE_BYTES * heads if _evicts(setup) else 0
+        storage_of(setup.model, manager.pool.token_bytes - scores)
+        table_for(manager, setup.policy)
+    except InputError as error:
+        return str(error)
+    return None
