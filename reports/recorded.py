@@ -1,6 +1,6 @@
 """What a measured run's record holds: a count that was never taken is unknown, not zero."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 FROM_STEPS = (
@@ -30,7 +30,7 @@ FROM_MEMORY = ("kv_free_share_mean", "kv_cache_usage_perc")
 FROM_SAMPLES = ("running_mean", "waiting_mean")
 
 
-def unrecorded(steps: int, timeline: dict[str, Any], counted: Iterable[str] = ()) -> set[str]:
+def unrecorded(steps: int, timeline: Mapping[str, Any], counted: Iterable[str] = ()) -> set[str]:
     """Metrics that a record of `steps` rows and these samples can't tell; `counted`: those that
     the engine counted itself."""
     unknown: set[str] = set()

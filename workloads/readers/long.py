@@ -16,9 +16,9 @@ from workloads.readers.source import Source
 from workloads.schema import Floats, Ints
 from workloads.spool import ROWS, Spool
 
-LEAST_ROWS = 1 << 21
-"""Of a Parquet file that is read so; shorter ones take less than 50 MB."""
-LEAST_BYTES = 1 << 26
+LEAST_ROWS = 1 << 18
+"""Of a Parquet file that is read so; shorter ones take little memory."""
+LEAST_BYTES = 1 << 23
 """Of a CSV file, uncompressed."""
 KINDS = (np.float64, np.int64, np.int64)
 """Of arrivals, prompts and outputs."""

@@ -10,7 +10,7 @@ from sim.engine.scheduler import Scheduler
 from sim.run.compiled.build import FIELDS, Program
 from sim.run.compiled.kinds import CHUNK, HEAPS, INTS, LISTS, PAIRS
 
-ROWS = 1 << 16  # of events, before they are taken out
+ROWS = 1 << 15  # of events, before they are taken out
 SAMPLES = 1 << 12
 COUNTS = 16
 """Columns of an event before its tally; see `given.recorder_stepped`."""

@@ -14,7 +14,7 @@ from sim.run.compiled.kinds import TIMES
 from sim.run.compiled.state import State
 from workloads.schema import Trace
 
-SLOTS = 1 << 16
+SLOTS = 1 << 15
 """Requests that are there at once, at first."""
 
 Ints = NDArray[np.int64]
