@@ -272,6 +272,8 @@ def flow(policies: tuple[str, ...], model: Path, folder: Path) -> Iterator[tuple
     from executor.device import machine
     from executor.validation import calibrate, validate
 
+    torch.set_num_threads(1)  # layers so small cost threads more than they save
+
     def called_thrice(_: Machine, call: Callable[[], object]) -> list[float]:
         for _ in range(3):
             call()

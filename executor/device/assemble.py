@@ -15,6 +15,7 @@ from executor.device.machine import Machine
 from executor.device.refusals import refusal
 from executor.device.text import Text
 from executor.device.torch_device import StepAttention, TorchDevice
+from executor.kernels.pool import KVPool
 from sim.engine.scheduler import Scheduler
 from sim.hardware import Device
 from sim.model.geometry import Model
@@ -70,7 +71,7 @@ class Executor:
             self._replaying.restart(table)
             return self._replaying
         dtype = DTYPES[setup.model.dtype_bytes]
-        attention = attention_for(self._machine, table, self.cache, dtype)
+        attention = attention_for(self._machine, table, self.cache.pools, dtype, self.cache)
         requests, clock = max(len(setup.trace), setup.limits.max_num_seqs), self._machine.clock
         swaps = setup.limits.pressure.preemption == "swap"
         device = TorchDevice(
@@ -91,16 +92,24 @@ class Executor:
 
 
 def attention_for(
-    machine: Machine, table: Table, cache: CacheTensors, dtype: torch.dtype
+    machine: Machine,
+    table: Table,
+    pools: list[KVPool],
+    dtype: torch.dtype,
+    cache: CacheTensors | None = None,
 ) -> StepAttention:
-    """Our kernels on a GPU, torch on a CPU; where heads choose what they keep, torch on both."""
-    if cache.scores:
-        return EvictingAttention(table, cache.pools, cache.scores, dtype)
+    """Our kernels on a GPU, torch on a CPU; where heads choose what they keep, torch on both.
+
+    pools: of each layer, and `cache` what it has beside them.
+    """
+    marks, views = (cache.marks, cache.views) if cache else ((), ())
+    if cache and cache.scores:
+        return EvictingAttention(table, pools, cache.scores, dtype)
     if machine.kind == "cuda":
         from executor.attention.triton_path import TritonAttention  # late: it needs triton
 
-        return TritonAttention(table, cache.pools, cache.marks, cache.views)
-    return TorchAttention(table, cache.pools, dtype, cache.marks, cache.views)
+        return TritonAttention(table, pools, marks, views)
+    return TorchAttention(table, pools, dtype, marks, views)
 
 
 def random_llama(model: Model, machine: Machine) -> Llama:

@@ -24,6 +24,8 @@ CONFIG = {
     "vocab_size": 64,
     "max_position_embeddings": 512,
     "dtype": "float32",
+    "sliding_window": 48,
+    "layer_types": ["sliding_attention", "full_attention"],
 }
 POLICIES = (
     "paging:block_size=16",
@@ -41,6 +43,11 @@ POLICIES = (
     "paging:block_size=16+int8:scale=fp16",
     "paging:block_size=16+fp8",
     "paging:block_size=16+int4:group=4",
+    "paging:block_size=16,layers=unified",
+    "paging:block_size=16,layers=capped",
+    "paging:block_size=16,layers=capped+prefix",
+    "paging:block_size=16+top_k:k=40,mode=evict",
+    "preallocation+top_k:k=40,mode=evict",
 )
 
 
