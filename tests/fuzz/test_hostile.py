@@ -105,7 +105,7 @@ def test_a_terminal_obeys_none(folders: list[Path], tmp_path: Path) -> None:
             ["size", "--model", "llama-2-7b", "--gpu", "a100-40gb", "--policy", text],
         )
     ]
-    asked += [["report", str(folder), "-o", str(tmp_path / "r.html")] for folder in folders[:4]]
+    asked.append(["report", *map(str, folders[:4]), "-o", str(tmp_path / "r.html")])
     (tmp_path / "asked.json").write_text(json.dumps(asked))
     done = subprocess.run(
         [sys.executable, "-c", script, str(tmp_path / "asked.json")],

@@ -25,6 +25,7 @@ from sim.run.compiled.kinds import REQUEST, ROLES, TIMES
 from sim.run.compiled.lower import Lowering
 from sim.run.compiled.rules import NotLowered
 from sim.sequence import Sequence
+from workloads.errors import InputError
 
 BEGINNING = "# -- from here on"
 ENTRIES = (
@@ -133,7 +134,14 @@ def _compiled(text: str) -> ModuleType:
     assert spec.loader
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except OSError as error:  # of numba's own libraries
+        why = str(error).partition(". ")[0]
+        raise InputError(
+            f"numba can't be loaded ({why}), as when memory runs out; expected more memory, or "
+            "KVTWIN_COMPILE=0"
+        ) from None
     return module
 
 
