@@ -41,15 +41,17 @@ def read_columns(
                 if present.count(name) != 1 and (name in kinds or name in present):
                     times = "no" if name not in present else "more than one"
                     raise InputError(f"{file}: {times} column {name!r}, expected {what}")
-            table = parquet.read(columns=[name for name in wanted if name in present])
             metadata = dict(parquet.schema_arrow.metadata or {})
+            found = {}
+            for name, kind in wanted.items():  # one by one, for Arrow's columns are copied
+                if name in present:
+                    found[name] = _array(file, name, parquet.read(columns=[name])[name], kind)
     except MemoryError:
         raise
     except (OSError, ValueError, pa.ArrowException) as error:
         reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else error
         first = (str(reason).splitlines() or ["unreadable"])[0]
         raise InputError(f"{file}: {first}, expected a Parquet file: {what}") from None
-    found = {name: _array(file, name, table[name], wanted[name]) for name in table.column_names}
     return found, metadata
 
 
@@ -58,6 +60,11 @@ def _array(file: Path, name: str, column: Any, kind: Kind) -> NDArray[Any]:
 
     types = pa.types
     wrong = f"{file}: column {name!r}: expected {EXPECTED[kind]}"
+    if kind == "text" and types.is_dictionary(column.type):
+        texts = [_array(file, name, chunk.dictionary, kind) for chunk in column.chunks]
+        if not column.null_count and texts:
+            codes = (chunk.indices.to_numpy() for chunk in column.chunks)
+            return np.concatenate([text[code] for text, code in zip(texts, codes, strict=True)])
     if types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if kind == "text":
