@@ -1,18 +1,20 @@
 """Gaps between tokens, ranked without ever being there all at once: a long run has millions."""
 
+from collections import defaultdict
 from collections.abc import Iterator
-from itertools import chain
-from math import fsum
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.engine.record import Log
+from sim.engine.record import ROWS_AT_ONCE, Log
 from sim.run.tables import parts
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+LIMB_BITS = 21
+LIMB = (1 << LIMB_BITS) - 1
 LOW_BITS = 42
 """Of a double, left out in the first count: what is left tells a thousandth of a value apart."""
 LEAST, BINS = (1023 - 40) << (52 - LOW_BITS), 80 << (52 - LOW_BITS)
@@ -37,18 +39,43 @@ def token_gaps(log: Log) -> Iterator[tuple[Floats, Ints]]:
 
 
 def mean_gap(log: Log, gaps: int) -> float:
-    """The mean of so many gaps: the sum of each event's own sum, correctly rounded."""
-    sums = chain.from_iterable(map(np.ndarray.tolist, _sums(log)))
-    return fsum([fsum(sums), fsum(log.resume_gaps_s.tolist())]) / gaps
+    """The mean of so many gaps: their exact sum, rounded once.
 
-
-def _sums(log: Log) -> Iterator[Floats]:
-    """Of all gaps that each event ended."""
-    for decodes, steps, first, growth in parts(
+    Times are doubles, so whole multiples of powers of two, of which whole numbers are summed.
+    """
+    sums: defaultdict[int, int] = defaultdict(int)  # by the power of two
+    for decodes, number, first, growth in parts(
         log.steps, "decodes", "steps", "first_step_s", "step_growth_s"
     ):
-        times = steps * first + steps * (steps - 1) / 2 * growth
-        yield np.where(decodes > 0, decodes * times, 0.0)
+        steps = number.astype(np.int64)
+        ended = decodes.astype(np.int64) * steps
+        _add(sums, ended, first)
+        _add(sums, ended * (steps - 1) // 2, growth)
+    for start in range(0, len(log.resume_gaps_s), ROWS_AT_ONCE):
+        away = log.resume_gaps_s[start : start + ROWS_AT_ONCE]
+        _add(sums, np.ones_like(away, np.int64), away)
+    lowest = min(sums, default=0)
+    whole = sum(value << power - lowest for power, value in sums.items())
+    return float(Fraction(whole) * Fraction(2) ** lowest / gaps)
+
+
+def _add(sums: defaultdict[int, int], counts: Ints, times: Floats) -> None:
+    """So many of each time, both >= 0."""
+    fractions, powers = np.frexp(times)
+    whole = (fractions * 2.0**53).astype(np.int64)
+    for power in np.unique(powers[counts > 0]).tolist():
+        there = powers == power
+        sums[power - 53] += _exact_dot(counts[there], whole[there])
+
+
+def _exact_dot(a: Ints, b: Ints) -> int:
+    """The sum of products of at most ROWS_AT_ONCE numbers, in limbs, so that none overflows."""
+    total = 0
+    for i in range(0, 63, LIMB_BITS):
+        if (low := a >> i & LIMB).any():
+            for j in range(0, 63, LIMB_BITS):
+                total += int(low @ (b >> j & LIMB)) << i + j
+    return total
 
 
 def gaps_at(log: Log, counts: Ints, ranks: list[int]) -> dict[int, float]:
