@@ -11,7 +11,7 @@ DEMO := azure-2023-conv --model llama-2-13b --gpu a100-40gb --request-rate 1.0 \
 	--policy preallocation --policy sliding_window:window=1024,sinks=4 \
 	--policy paging:block_size=16 --policy paging:block_size=1 --policy paging:block_size=128
 
-.PHONY: demo test coverage test-ray fuzz check mutants bench bench-peers conformance gpu wheels clean
+.PHONY: demo test coverage test-ray fuzz check mutants bench bench-peers conformance gpu wheels clean campaigns rehearse
 .PHONY: compiled screenshots lowest newest audit bad-rows
 
 demo: $(VENV)/simulation $(VENV)/fast
@@ -117,6 +117,15 @@ gpu:
 		--no-index --no-deps --upgrade --target $(SITE) wheels/*.whl))
 	PYTHONPATH=$(CURDIR):$(CURDIR)/$(SITE) $(if $(wildcard $(VENV)/tests),$(BIN)/python,$(PYTHON)) \
 		-m benchmarks.gpu $(if $(REHEARSE),--rehearse) -o $(OUT)
+
+# That on a CPU, with nothing but what such a machine has: to its end, and killed at five moments.
+rehearse: $(VENV)/tests
+	$(MAKE) wheels GPU_PYTHON=$$($(BIN)/python -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+	$(BIN)/python -m benchmarks.gpu.bare
+
+# Validation on this CPU, and docs/validation-cpu.md from it: up to twelve minutes each, three of them.
+campaigns: $(VENV)/tests
+	$(BIN)/python -m benchmarks.campaigns
 
 # What such a machine lacks, for its Python; some 8 MB in wheels/.
 GPU_PYTHON ?= 3.12
