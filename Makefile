@@ -25,9 +25,11 @@ test: $(VENV)/tests
 coverage: $(VENV)/tests
 	$(BIN)/pytest -n 2 --dist worksteal --cov --cov-report=term
 
-# Runs as machine code against runs of objects: 2,000 random histories, 2,000,000 instants; minutes.
+# Runs as machine code against runs of objects: 2,000 random histories, 2,000,000 instants, and the
+# files of 30 runs in every form; minutes.
 compiled: $(VENV)/tests $(VENV)/fast
 	COMPILED_HISTORIES=2000 COMPILED_VALUES=2000000 $(BIN)/pytest tests/sim/run/test_compiled.py
+	$(BIN)/python benchmarks/digests.py --forms
 
 check: $(VENV)/tests
 	$(BIN)/ruff check .
@@ -82,6 +84,7 @@ bench: $(VENV)/tests $(VENV)/fast
 	$(BIN)/pytest benchmarks --benchmark-only
 	$(BIN)/python -m benchmarks.report
 	$(BIN)/python -m benchmarks.traces
+	$(BIN)/python -m benchmarks.flat
 
 # How long until the last of 26 million rows is named as bad; 3 GB of disk.
 bad-rows: $(VENV)/simulation
