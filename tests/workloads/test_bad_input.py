@@ -376,13 +376,13 @@ def test_a_bad_row_far_behind_is_found_without_walking_to_it(
 def test_memory_is_named_where_memory_is_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from workloads.readers import table
+    from workloads.readers import chunks
 
     def short(*_: object) -> None:
         raise pa.ArrowMemoryError("malloc of size 64 failed")
 
     (tmp_path / "file").write_text(OWN + "0,1,1\n")
-    monkeypatch.setitem(table._LOADERS, "csv", short)
+    monkeypatch.setitem(chunks.KINDS, "csv", short)
     with pytest.raises(MemoryError):
         read_trace(tmp_path / "file")
 

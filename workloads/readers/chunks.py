@@ -1,21 +1,24 @@
-"""A text file read by chunks of whole lines, where the fast way failed for the file as a whole.
+"""A text file read by chunks of whole lines, so that what is wrong in it has a place.
 
-A chunk that Arrow can't read is read the longer way, so that an odd row costs no more than its
-chunk; the first chunk that holds a bad row says from where on to look for it.
+A chunk that Arrow can't read is read the longer way: an odd row costs no more than its chunk. The
+first chunk that holds a bad row is halved until some rows are left, for `fault` to walk.
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 from workloads.readers import csv_table, json_table
 from workloads.readers.format import Position, Rejected, Selection
 from workloads.readers.source import Source, first_line, is_shortage
 
-_CHUNK_BYTES = 4 << 20
-_NEAR_BYTES = 1 << 16
-
-Check = Callable[[Any, Selection], object]
+Checked = TypeVar("Checked")
+Check = Callable[[Any, Selection], Checked]
 """Of an Arrow table; raises Rejected, or what Arrow raises of a type."""
+
+_BEGINNING = Position()
+_CHUNK_BYTES = 16 << 20
+_NEAR_BYTES = 1 << 16
 
 
 class Chunk(NamedTuple):
@@ -29,69 +32,72 @@ class Unsplittable(Exception):
     """A line feed may stand inside of quotes, or isn't what ends a row."""
 
 
-def read_by_chunks(source: Source, selection: Selection, check: Check) -> Any:
-    """All rows as one Arrow table, each chunk of which passed the check.
+def load(source: Source, selection: Selection, check: Check[Checked]) -> Checked:
+    """All rows, checked together.
 
-    Raises Rejected with a place shortly before the first bad row, and Unsplittable.
+    Raises Rejected with a place shortly before the first bad row (none where chunks are good and
+    don't go together), and Unsplittable.
     """
     import pyarrow as pa
 
-    tables = []
-    for chunk in _chunks(source):
-        try:
-            tables += _read(source, selection, check, chunk.content)
-        except Rejected as rejected:
-            raise Rejected(
-                str(rejected), _narrowed(chunk, lambda part: _read(source, selection, check, part))
-            ) from None
-    if not tables:
-        raise Rejected("no rows")
-    return pa.concat_tables(tables, promote_options="permissive")
-
-
-def _read(source: Source, selection: Selection, check: Check, rows: bytes) -> list[Any]:
-    """The rows' table, if there are any. Raises Rejected."""
-    import pyarrow as pa
-
-    if not rows.strip():
-        return []
+    tables: list[tuple[Position, Any]] = []
+    start: Position | None = None
     try:
-        table = KINDS[source.kind](source, selection, rows)
-        check(table, selection)
+        for start, content in _chunks(source):
+            if content.strip():
+                tables.append((start, KINDS[source.kind](source, selection, content)))
+        start = None
+        if not tables:
+            raise Rejected("no rows")
+        together = pa.concat_tables([table for _, table in tables], promote_options="permissive")
+        return check(together, selection)
     except MemoryError:  # Arrow's own is also one of its errors
         raise
-    except (UnicodeDecodeError, pa.ArrowException) as error:
+    except (Rejected, UnicodeDecodeError, pa.ArrowException) as error:
         if is_shortage(error):
             raise MemoryError from None
-        raise Rejected(first_line(error)) from None
-    return [table]
+        bad = (at for at, table in tables if not _is_good(partial(check, table, selection)))
+        start = next(bad, start)
+        reason = str(error) and first_line(error)
+        raise Rejected(reason, start and _narrowed(source, selection, check, start)) from None
 
 
-def _narrowed(chunk: Chunk, read: Callable[[bytes], object]) -> Position:
-    """Where what is wrong in the chunk begins, to within some rows, by halving it."""
-    start, content = chunk
+def _narrowed(
+    source: Source, selection: Selection, check: Check[Checked], start: Position
+) -> Position:
+    """Where what is wrong in the chunk there begins, to within some rows, by halving it."""
+
+    def is_good(rows: bytes) -> bool:
+        read = KINDS[source.kind]
+        return not rows.strip() or _is_good(lambda: check(read(source, selection, rows), selection))
+
+    start, content = next(_chunks(source, start))
     while len(content) > _NEAR_BYTES and (half := content.rfind(b"\n", 0, len(content) // 2) + 1):
-        if not _is_good(content[:half], read):
+        if not is_good(content[:half]):
             content = content[:half]
-        elif not _is_good(content[half:], read):
+        elif not is_good(content[half:]):
             start, content = _behind(start, content[:half]), content[half:]
         else:  # the halves don't go together
             break
     return start
 
 
-def _is_good(content: bytes, read: Callable[[bytes], object]) -> bool:
+def _is_good(read: Callable[[], object]) -> bool:
+    import pyarrow as pa
+
     try:
-        read(content)
-    except Rejected:
+        read()
+    except MemoryError:
+        raise
+    except (Rejected, UnicodeDecodeError, pa.ArrowException):
         return False
     return True
 
 
-def _chunks(source: Source) -> Iterator[Chunk]:
-    start = Position()
+def _chunks(source: Source, start: Position = _BEGINNING) -> Iterator[Chunk]:
+    """From a place on. Raises Unsplittable."""
     parts: list[bytes] = []
-    with source.stream() as stream:
+    with source.stream(start.byte) as stream:
         while read := bytes(stream.read(_CHUNK_BYTES)):
             end = read.rfind(b"\n") + 1
             if not end:

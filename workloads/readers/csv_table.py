@@ -4,29 +4,33 @@ from collections.abc import Iterator
 from typing import Any
 
 from workloads.readers.format import Selection, require, types_of
-from workloads.readers.source import Source
+from workloads.readers.source import Source, is_shortage
 
 _BATCH_BYTES = 1 << 20
 _PADS = ("", " ", "  ")  # a header's names may follow blanks, as in `a, b`
 
 
-def typed(source: Source, selection: Selection) -> Any:
-    """The columns, numbers as Arrow reads them. Raises what Arrow does."""
+def whole(source: Source, selection: Selection) -> Any:
+    """The columns of all rows; quotes may hold line ends. Raises what Arrow does."""
+    import pyarrow as pa
+
     # Arrow takes 0x10 for 16, where a person may mean an identifier; as text it is refused.
-    if mentions_hexadecimal(source):
-        return as_text(source, selection)
-    with source.stream() as stream:
-        return _read(stream, source, selection)
-
-
-def as_text(source: Source, selection: Selection) -> Any:
-    """The same, with blanks about values, counts like 10.0, and line ends inside of quotes."""
+    if not mentions_hexadecimal(source):
+        try:
+            with source.stream() as stream:
+                return _read(stream, source, selection)
+        except pa.ArrowInvalid as error:
+            if is_shortage(error):
+                raise
     with source.stream() as stream:
         return _from_text(_read(stream, source, selection, as_text=True), selection)
 
 
 def of_chunk(source: Source, selection: Selection, rows: bytes) -> Any:
-    """The columns of some rows without a header and without quotes."""
+    """The columns of some rows without a header and without quotes.
+
+    Numbers as Arrow reads them, or as text where a person writes blanks about them, or 10.0.
+    """
     import pyarrow as pa
 
     header = list(source.columns)

@@ -1,7 +1,7 @@
 """JSON as columns: by Arrow where each line is an object, else through Python's."""
 
 import io
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -10,46 +10,39 @@ from workloads.readers.format import Rejected, Selection, require, types_of
 from workloads.readers.records import flat
 from workloads.readers.source import Source
 
-_CHUNK_BYTES = 1 << 20
 _ROWS = 10_000
-_BLOCK_BYTES = 16 << 20  # one line must fit: long prompts list thousands of blocks
-
-
-def by_arrow(source: Source, selection: Selection) -> Any:
-    """The columns of JSON Lines, nested ones by their paths.
-
-    Raises what Arrow does, also for what it would read otherwise than Python: the longer way tells.
-    """
-    return _arrow(source.stream, selection)
+_BLOCK_BYTES = 4 << 20  # one line must fit: long prompts list thousands of blocks
 
 
 def of_chunk(source: Source, selection: Selection, lines: bytes) -> Any:
-    """The same columns of some lines, by Arrow or else by Python, and raises what both do."""
+    """The columns of some lines, nested ones by their paths: by Arrow, or else by Python.
+
+    Raises Rejected, or what Arrow raises of a type.
+    """
     import pyarrow as pa
 
     try:
-        return _arrow(lambda: pa.BufferReader(lines), selection)
+        return _arrow(lines, selection)
     except pa.ArrowInvalid:
         text = io.TextIOWrapper(io.BytesIO(lines), encoding="utf-8-sig", newline="")
         return _table(_flat(text), selection)
 
 
-def _arrow(open_stream: Callable[[], Any], selection: Selection) -> Any:
+def _arrow(lines: bytes, selection: Selection) -> Any:
+    """Raises what Arrow does, also for what it would read otherwise than Python."""
     import pyarrow as pa
     from pyarrow import json
 
     types = types_of(selection)
-    with open_stream() as stream:
-        table = json.read_json(
-            stream,
-            read_options=json.ReadOptions(block_size=_BLOCK_BYTES),
-            parse_options=json.ParseOptions(
-                explicit_schema=pa.schema(_fields(types)), unexpected_field_behavior="ignore"
-            ),
-        )
-    with open_stream() as stream:
-        if _has_a_key_twice(stream, selection, len(table)):
-            raise pa.ArrowInvalid("Arrow takes the last of two equal keys")
+    table = json.read_json(
+        pa.BufferReader(lines),
+        read_options=json.ReadOptions(block_size=_BLOCK_BYTES),
+        parse_options=json.ParseOptions(
+            explicit_schema=pa.schema(_fields(types)), unexpected_field_behavior="ignore"
+        ),
+    )
+    if _has_a_key_twice(lines, selection, len(table)):
+        raise pa.ArrowInvalid("Arrow takes the last of two equal keys")
     if not any("." in name for name in types):
         return table
     columns = {name: _at(table, name.split(".")) for name in types}
@@ -81,19 +74,10 @@ def _at(table: Any, path: list[str]) -> Any:
     return pc.struct_field(column, path[1:]) if len(path) > 1 else column
 
 
-def _has_a_key_twice(stream: Any, selection: Selection, rows: int) -> bool:
+def _has_a_key_twice(lines: bytes, selection: Selection, rows: int) -> bool:
     """Whether a column may be there twice in a row: its name stands more often than rows."""
-    parts = dict.fromkeys(part for name in selection.columns for part in name.split("."))
-    names = [f'"{part}"'.encode() for part in parts]
-    found, last = dict.fromkeys(names, 0), b""
-    while chunk := last + bytes(stream.read(_CHUNK_BYTES)):
-        if chunk == last:
-            break
-        end = chunk.rfind(b"\n") + 1 or len(chunk)
-        for name in names:
-            found[name] += chunk.count(name, 0, end)
-        last = chunk[end:]
-    return any(found[name] + last.count(name) > rows for name in names)
+    names = dict.fromkeys(part for name in selection.columns for part in name.split("."))
+    return any(lines.count(f'"{name}"'.encode()) > rows for name in names)
 
 
 def by_python(source: Source, selection: Selection) -> Any:

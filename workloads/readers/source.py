@@ -39,9 +39,9 @@ class Source:
     content: Any = field(default=None, repr=False, compare=False)
     """Of JSON that is not one row a line: what it holds, read once; of `records` a list of it."""
 
-    def stream(self) -> Any:
-        """A new pyarrow stream of the decompressed bytes."""
-        return _stream(self.path, self.codec)
+    def stream(self, start: int = 0) -> Any:
+        """A new pyarrow stream of the decompressed bytes from one of them on."""
+        return _stream(self.path, self.codec, start)
 
     def text(self, start: int = 0) -> io.TextIOWrapper:
         """A new stream of the decompressed text from a byte on, without its byte order mark."""
@@ -201,19 +201,19 @@ def _names(rows: Iterable[dict[str, Any]]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for row in rows for name in row))
 
 
-def _stream(path: Path, codec: str | None) -> Any:
+def _stream(path: Path, codec: str | None, start: int = 0) -> Any:
     import pyarrow as pa
 
     # Arrow takes names as text alone, and `~` for the home; bytes go to the system as they are
     file = pa.OSFile(os.fsencode(path))
-    return file if codec is None else pa.CompressedInputStream(file, codec)
+    stream = file if codec is None else pa.CompressedInputStream(file, codec)
+    while start and (passed := len(stream.read(min(start, _PASSED_BYTES)))):
+        start -= passed
+    return stream
 
 
 def _text(path: Path, codec: str | None, start: int = 0) -> io.TextIOWrapper:
-    stream = _stream(path, codec)
-    while start and (passed := len(stream.read(min(start, _PASSED_BYTES)))):
-        start -= passed
-    return io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
+    return io.TextIOWrapper(_stream(path, codec, start), encoding="utf-8-sig", newline="")
 
 
 def _parquet(path: Path, codec: str | None) -> Any:

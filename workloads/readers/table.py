@@ -40,28 +40,18 @@ def load(source: Source, selection: Selection) -> Columns:
     import pyarrow as pa
 
     try:
-        try:
+        if source.kind not in chunks.KINDS:
             return checked(_LOADERS[source.kind](source, selection), selection)
-        except (pa.ArrowInvalid, Rejected) as error:
-            if source.kind not in chunks.KINDS or is_shortage(error):
-                raise
-            return checked(_the_longer_way(source, selection, error), selection)
+        try:
+            return chunks.load(source, selection, checked)
+        except chunks.Unsplittable:
+            return checked(csv_table.whole(source, selection), selection)
     except MemoryError:  # Arrow's own is also one of its errors
         raise
     except pa.ArrowException as error:
         if is_shortage(error):
             raise MemoryError from None
         raise Rejected(first_line(error)) from error
-
-
-def _the_longer_way(source: Source, selection: Selection, error: Exception) -> Any:
-    """Blanks beside numbers and counts such as 10.0 are taken here; what is wrong gets a place."""
-    try:
-        return chunks.read_by_chunks(source, selection, checked)
-    except chunks.Unsplittable:
-        if isinstance(error, Rejected):
-            raise error from None
-        return csv_table.as_text(source, selection)
 
 
 def checked(table: Any, selection: Selection) -> Columns:
@@ -167,8 +157,6 @@ def _parquet(source: Source, selection: Selection) -> Any:
 
 
 _LOADERS = {
-    "csv": csv_table.typed,
-    "jsonl": json_table.by_arrow,
     "records": json_table.by_python,
     "documents": json_table.by_python,
     "parquet": _parquet,
