@@ -14,7 +14,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.recorded import coverage, facts, fits, steps, tables  # noqa: E402
+from benchmarks.recorded import coverage, facts, fits, small, steps, tables  # noqa: E402
+from benchmarks.recorded.markdown import markdown  # noqa: E402
 from benchmarks.recorded.replay import RUNS  # noqa: E402
 
 PAGE = ROOT / "docs" / "accuracy.md"
@@ -31,6 +32,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "fits": fits.fits,
     "coverage": coverage.coverage,
     "small_kernels": facts.small_kernels,
+    "beside_timed": lambda: small.beside_timed()[0],
     "blocks": tables.blocks,
 }
 
@@ -54,7 +56,7 @@ def wall() -> str:
             subprocess.run(command, capture_output=True, check=False, cwd=ROOT)
             times.append(time.perf_counter() - start)
         rows.append([gpu, f"{min(times):.1f} s"])
-    return tables.markdown(["`kvtwin compare-run`, whole command", "best of 5"], rows)
+    return markdown(["`kvtwin compare-run`, whole command", "best of 5"], rows)
 
 
 def main() -> None:

@@ -24,6 +24,9 @@ NANOSECONDS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
 MOST = 10**18
 """Of anything in base units: a device of a million TB, for one."""
 
+QUANTILES = {80: 1.2816, 90: 1.6449, 95: 1.9600, 99: 2.5758}
+"""Standard deviations either side of the mean of a normal distribution, by per cent within."""
+
 _LONGEST = 40
 _QUANTITY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z/]+)\s*")
 
@@ -50,3 +53,11 @@ def parse_bytes(text: str, where: str) -> int:
 def gib(size_bytes: int) -> str:
     """Bytes in GiB with two decimals, such as `3.81 GiB`."""
     return f"{size_bytes / 2**30:,.2f} GiB"
+
+
+def deviations(level: int) -> float:
+    """Standard deviations of `--interval`. Raises InputError where the level is none of those."""
+    if level not in QUANTILES:
+        levels = ", ".join(map(str, QUANTILES))
+        raise InputError(f"--interval {level}: expected one of {levels} per cent")
+    return QUANTILES[level]

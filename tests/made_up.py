@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from sim.measured.series import reported_at
 from sim.run.simulation import Run
 
 CONFIG = {
@@ -96,13 +97,13 @@ def write_as_measured(run: Run, folder: Path, meta: dict[str, object]) -> Path:
                 "last_token_ts": clock + float(requests["finish_s"][i]),
             }
             file.write(json.dumps(row) + "\n")
-    line = run.log.timeline
-    whole = np.searchsorted(line["time_s"], np.arange(1, int(run.log.end_s)))
-    used = 100 * (1 - line["free_bytes"] / run.setup.pool.capacity_bytes)
+    capacity = run.setup.pool.capacity_bytes
+    line = reported_at(run.log, np.arange(1.0, int(run.log.end_s)), capacity)
+    used = 100 * (1 - line["free_bytes"] / capacity)
     with (folder / "timeseries.csv").open("w", newline="") as file:
         out = csv.writer(file)
         out.writerow(["t", "running", "waiting", "kv_cache_pct"])
-        for t, at in enumerate(whole.tolist(), 1):
-            out.writerow([t, line["running"][at], line["waiting"][at], used[at]])
+        columns = [line[name].tolist() for name in ("time_s", "running", "waiting")]
+        out.writerows(zip(*columns, used.tolist(), strict=True))
     (folder / "meta.json").write_text(json.dumps(meta))
     return folder

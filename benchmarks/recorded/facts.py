@@ -4,9 +4,9 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
-from benchmarks.recorded import tables
+from benchmarks.recorded import small
+from benchmarks.recorded.markdown import markdown
 from benchmarks.recorded.replay import RUNS, Change, replay
-from benchmarks.recorded.tables import markdown
 from sim.cost.kernels.grid import Grid
 from sim.cost.kernels.profile import Profile, find_profile
 from sim.cost.kernels.skew import LengthSkew, repetitions
@@ -24,7 +24,7 @@ def small_kernels() -> str:
     with TemporaryDirectory() as folder:
         file = Path(folder) / "config.json"
         file.write_text(QWEN3_14B, encoding="utf-8")
-        return tables.small_kernels(find_model(str(file)))
+        return small.small_kernels(find_model(str(file)))
 
 
 def facts() -> dict[str, str]:
@@ -41,6 +41,7 @@ def facts() -> dict[str, str]:
         _, blind = replay(gpu, Change(prefixes="none"))
         found[f"blind_{key}"] = f"{blind['ttft_ms_mean'].error_pct:+.1f}"
         name = RUNS[gpu][0]
+        found[f"lead_{key}"] = f"{1e3 * (1 - read_measured(name).series['t'][0]):.0f}"
         found[f"shared_{key}"], found[f"prompt_{key}"] = _shared(name)
         profile = find_profile(RUNS[gpu][2])
         meta = profile.meta
@@ -71,7 +72,7 @@ def _repeats(profile: Profile) -> float:
 
 
 def _is_mean(name: str) -> bool:
-    return name.endswith("_ms_mean") or name == "makespan_s"
+    return name.endswith("_mean") or name == "makespan_s"
 
 
 def _shared(name: str) -> tuple[str, str]:

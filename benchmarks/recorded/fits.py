@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from benchmarks.recorded.markdown import markdown
 from benchmarks.recorded.replay import RUNS, Change, changed, reduce
-from benchmarks.recorded.tables import OLD_REDUCE, markdown
+from benchmarks.recorded.tables import OLD_REDUCE
 from sim.cost.kernels.profile import find_profile
 from sim.measured.fit import fit, request_residuals
 from sim.measured.prediction import prediction

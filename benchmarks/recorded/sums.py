@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.recorded.pace import Array, Replay, forced
 from benchmarks.recorded.replay import RUNS, Change, changed
-from benchmarks.recorded.steps import Array, Replay, forced
 from sim.cost.kernels.profile import find_profile
 from sim.cost.kernels.rules import captured_size
 from sim.measured.prediction import prediction
@@ -25,8 +25,24 @@ KNOTS = (1, 8, 16, 24, 32, 64, 72, 128, 384, 640, 1024, 1536, 2048)
 protocol and channels with size."""
 
 
-def fitted_sums(replay: Replay) -> dict[int, float]:
-    """Seconds of a sum over the GPUs at each knot, by least squares over the odd stretches."""
+def fitted_sums(replay: Replay, half: int = 0) -> dict[int, float]:
+    """Seconds of a sum over the GPUs at each knot, by least squares over the even stretches, or
+    over the odd ones where `half` is 1."""
+    bare, weights = parts(replay)
+    stretches = int(replay.segment.max()) + 1
+    real = np.bincount(replay.segment, replay.real, stretches)
+    known = np.bincount(replay.segment, replay.known, stretches) > 0
+    table = np.zeros((stretches, len(KNOTS)))
+    np.add.at(table, replay.segment, weights)
+    used = known & (real > 0) & (np.arange(stretches) % 2 == half)
+    scale = 1 / np.sqrt(np.maximum(np.bincount(replay.segment, minlength=stretches), 1))[used]
+    missing = real - np.bincount(replay.segment, bare, stretches)
+    found = np.linalg.lstsq(table[used] * scale[:, None], missing[used] * scale, rcond=None)[0]
+    return dict(zip(KNOTS, np.maximum(found, 1e-6).tolist(), strict=True))
+
+
+def parts(replay: Replay) -> tuple[Array, Array]:
+    """Of each step the model's seconds without sums, and how much of each knot's sum it has."""
     name, device, profile = RUNS[GPU]
     none = changed(find_profile(profile), Change(without_rows=("all_reduce",)))
     setup = prediction(
@@ -41,16 +57,14 @@ def fitted_sums(replay: Replay) -> dict[int, float]:
         bare[step] = cost.linear(plan)[0] / AS_PER_S
         tokens = captured_size(plan.decodes + plan.prefill_tokens, 512)
         weights[step] = sums * _shares(tokens)
-    stretches = int(replay.segment.max()) + 1
-    real = np.bincount(replay.segment, replay.real, stretches)
-    late = np.bincount(replay.segment, replay.late, stretches) > 0
-    table = np.zeros((stretches, len(KNOTS)))
-    np.add.at(table, replay.segment, weights)
-    used = late & (real > 0) & (np.arange(stretches) % 2 == 1)
-    scale = 1 / np.sqrt(np.maximum(np.bincount(replay.segment, minlength=stretches), 1))[used]
-    missing = real - np.bincount(replay.segment, bare, stretches)
-    found = np.linalg.lstsq(table[used] * scale[:, None], missing[used] * scale, rcond=None)[0]
-    return dict(zip(KNOTS, np.maximum(found, 1e-6).tolist(), strict=True))
+    return bare, weights
+
+
+def crosswise(replay: Replay) -> Array:
+    """The model's seconds of each step, with sums fitted to the half that it isn't in."""
+    bare, weights = parts(replay)
+    by_half = [weights @ np.array(list(fitted_sums(replay, 1 - half).values())) for half in (0, 1)]
+    return bare + np.where(replay.segment % 2 == 0, by_half[0], by_half[1])
 
 
 def _shares(tokens: int) -> Array:

@@ -1,16 +1,14 @@
 """The tables of docs/accuracy.md that replay the shipped runs."""
 
-from collections.abc import Iterable
 from statistics import median
 
+from benchmarks.recorded.markdown import markdown
 from benchmarks.recorded.replay import MEANS, RUNS, Change, reduce, replay
 from sim.cost.kernels.profile import find_profile, shipped_profiles
 from sim.cost.kernels.skew import waits_beside_chunks
-from sim.cost.kernels.streams import token_bytes
 from sim.hardware import find_device
 from sim.measured.comparison import Error
 from sim.memory.ledger import kv_budget
-from sim.model.geometry import Model
 from sim.model.presets import find_model
 from sim.run.engine_presets import VLLM_0_19
 
@@ -36,12 +34,6 @@ CHANGES = {
     "no null block": Change(engine="vllm-0.19:null_blocks=0"),
     "1 ms of host work a step": Change(engine="vllm-0.19:host_overhead_s=1e-3"),
 }
-
-
-def markdown(header: list[str], rows: Iterable[list[str]]) -> str:
-    """A table."""
-    lines = ["| " + " | ".join(header) + " |", "|---" * len(header) + "|"]
-    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
 
 
 def pct(error: Error) -> str:
@@ -101,30 +93,6 @@ def waits() -> str:
         rows.append([name, *cells])
     header = ["profile", "all", "rows", *(f"n = {n}" for n in sizes[0])]
     return markdown([*header, *(f"chunk {c:,}" for c in sizes[1])], rows)
-
-
-def small_kernels(model: Model) -> str:
-    """What NVIDIA's tables lack, of one layer on an H100, in µs by batch size."""
-    from sim.cost.kernels.grid import Line
-    from sim.cost.kernels.streams import streams
-
-    rows = streams(model, find_device("h100"))
-    lines = {k: Line((row[2], row[4]) for row in rows[k]) for k in token_bytes(model) if k in rows}
-    batches = (1, 32, 256, 2048)
-    cells = []
-    totals = [0.0] * len(batches)
-    for kernel, size in token_bytes(model).items():
-        if kernel not in rows:
-            continue
-        times = 2 if kernel == "layernorm" else 1
-        found = [times * lines[kernel].at(n) for n in batches]
-        totals = [a + b for a, b in zip(totals, found, strict=True)]
-        label = f"{kernel}, twice" if times == 2 else kernel
-        cells.append([label, f"{times * size:,}", *(f"{us:.1f}" for us in found)])
-    cells.append(["a layer", "", *(f"{us:.1f}" for us in totals)])
-    step = [us * model.layers / 1e3 for us in totals]
-    cells.append([f"{model.layers} layers, ms", "", *(f"{ms:.2f}" for ms in step)])
-    return markdown(["kernel", "bytes a token", *(f"{n:,} tokens" for n in batches)], cells)
 
 
 def blocks() -> str:

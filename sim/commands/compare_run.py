@@ -16,7 +16,7 @@ from sim.measured.prediction import prediction
 from sim.measured.prefixes import knowledge, with_prefixes
 from sim.measured.read import read_measured
 from sim.measured.run import Measured
-from sim.run.interval import Interval, values_of
+from sim.run.interval import Interval, Metrics, values_of
 from sim.run.interval import interval as intervals
 from sim.run.simulation import Run, execute
 from workloads.console import console, json_text, print_json, sheet
@@ -98,7 +98,10 @@ def compare_run(
     )
     pair = side_by_side(measured, run)
     found = errors(*pair, tolerance)
-    bounds = None if interval is None else intervals(setup, values_of(pair[1]), interval)
+    bounds = None
+    if interval is not None:
+        own = values_of(pair[1])
+        bounds = intervals(setup, own, interval, lambda other: seen_as(measured, other))
     if output is not None:
         _write(pair, found, output)
     if json:
@@ -107,6 +110,11 @@ def compare_run(
         _print(measured, run, found, options, bounds)
     if not all(error.within for error in found):
         sys.exit(1)
+
+
+def seen_as(measured: Measured, run: Run) -> Metrics:
+    """A run's metrics, sampled as the measured run was."""
+    return values_of(side_by_side(measured, run)[1])
 
 
 def as_json(

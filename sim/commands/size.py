@@ -8,9 +8,17 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from sim.commands.size_text import ledger_text, longest_why, position_note, sizing_text
+from sim.commands.size_json import bounds_json, sizing_json
+from sim.commands.size_text import (
+    bounds_text,
+    ledger_text,
+    longest_why,
+    position_note,
+    sizing_text,
+)
 from sim.engine.limits import Limits
 from sim.hardware import DEVICES, find_device
+from sim.memory.bounds import capacity_bounds
 from sim.memory.capacity import (
     Curve,
     binding,
@@ -22,7 +30,7 @@ from sim.memory.capacity import (
     would_buy,
 )
 from sim.memory.ledger import Ledger, kv_budget
-from sim.memory.sizing import Sizing, explain, size_policy, window_capped_requests
+from sim.memory.sizing import Sizing, size_policy
 from sim.memory.vllm_blocks import cut_blocks
 from sim.model.presets import find_model, model_names
 from sim.policy.paging import Paging
@@ -59,6 +67,7 @@ def size(
     swap_space: str | None = None,
     max_num_batched_tokens: int | None = None,
     max_num_seqs: int | None = None,
+    interval: int | None = None,
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
     json_output: Json = False,
 ) -> None:
@@ -109,6 +118,9 @@ def size(
     max_num_seqs
         Sequences sampled at once, which the activation reserve depends on; by default 256, or
         what --engine's server takes on the GPU.
+    interval
+        Per cent: also bounds of the KV budget and of requests at once, as far as budgets foretold
+        were off those that engines logged, such as 90.
     output
         Write a page with the capacity curve: requests at once against context.
     json_output
@@ -158,19 +170,28 @@ def size(
         binds = binding(requests_now(chosen, ledger, largest, longest), seqs, largest)
         larger = next_larger(lambda more: make(tp=more), tp)
         buys = list(would_buy(chosen, ledger, largest, longest, larger))
+    bounds = None
+    if interval is not None:
+        names = [sizing.policy for sizing in sizings]
+        given = kv_cache_memory is not None
+        bounds = capacity_bounds(ledger, names, context, longest, level=interval, given=given)
     if output is not None:
         from sim.commands.size_page import write_page  # late: it loads plotly
 
         write_page(output, ledger, _curves(ledger, sizings, longest, context), binds, buys)
     blocks = _vllm(ledger, chosen, longest, preset, tokens)
     if json_output:
-        found = sizing_json(ledger, sizings, refusals) | {
-            "max_model_len": longest,
-            "max_model_len_why": longest_why(ledger, max_model_len),
-            "binds": binds,
-            "would_buy": [{"change": change, "requests": number} for change, number in buys],
-            "vllm_0.32": blocks,
-        }
+        found = (
+            sizing_json(ledger, sizings, refusals)
+            | {
+                "max_model_len": longest,
+                "max_model_len_why": longest_why(ledger, max_model_len),
+                "binds": binds,
+                "would_buy": [{"change": change, "requests": number} for change, number in buys],
+                "vllm_0.32": blocks,
+            }
+            | ({} if bounds is None else {"interval": bounds_json(bounds)})
+        )
         print_json(found)
         return
     print(ledger_text(ledger))
@@ -192,6 +213,8 @@ def size(
                 f"  It counts {blocks['in_flight']:,} tokens in flight for every request, the most "
                 "that steps may hold beside its windows; above, requests hold what they wrote."
             )
+    if bounds is not None:
+        print(f"\n{bounds_text(bounds)}")
     if preset.device_limits:
         print(f"\n--engine {engine}: {seqs:,} requests at once, {tokens:,} tokens a step")
     print(f"\n{binds}")
@@ -254,66 +277,6 @@ def check_limits(max_num_seqs: int, max_num_batched_tokens: int, max_model_len: 
 
 def _bytes(option: str, text: str | None) -> int | None:
     return None if text is None else parse_bytes(text, option)
-
-
-def sizing_json(
-    ledger: Ledger, sizings: list[Sizing], refusals: dict[str, str]
-) -> dict[str, object]:
-    """What `size --json` prints."""
-    model, kv, tp = ledger.model, ledger.kv, ledger.tp
-    return {
-        "model": model.name,
-        "gpu": ledger.device.name,
-        "tp": tp,
-        "kv_cache_dtype": kv.name,
-        "ledger": [
-            {"name": line.name, "bytes": line.size_bytes, "why": line.why} for line in ledger.lines
-        ],
-        "device_bytes": ledger.device.memory_bytes,
-        "kv_cache_bytes": ledger.kv_bytes,
-        "token_bytes": ledger.token_bytes,
-        "token_bytes_formula": model.formula(kv, tp),
-        "token_bytes_all_gpus": ledger.token_bytes * tp,
-        "token_bytes_logical": model.kv_bytes_per_token(kv),
-        "state_bytes": model.state_bytes(tp),
-        "window_capped": {
-            "bytes_per_token": model.kv_growth_bytes(kv, tp),
-            "bytes_per_sequence": model.kv_window_bytes(kv, tp),
-        },
-        "policies": [
-            {
-                "policy": sizing.policy,
-                "max_model_len": sizing.max_model_len,
-                "blocks": sizing.blocks,
-                "block_bytes": sizing.block_bytes,
-                "block_table_bytes": sizing.table_bytes,
-                "cache_tokens": sizing.cache_tokens,
-                "host_blocks": sizing.host_blocks,
-                "concurrency_at_max_model_len": None if model.states else sizing.concurrency,
-                "longest_tokens": sizing.longest_tokens,
-                "requests": [
-                    {
-                        "context_tokens": fit.context_tokens,
-                        "fit": fit.requests,
-                        "held_bytes": fit.held_bytes,
-                        "live_bytes": fit.live_bytes,
-                        "kv_cache": dict(explain(model, fit)),
-                        "fit_if_windows_capped": window_capped_requests(ledger, fit.context_tokens),
-                    }
-                    for fit in sizing.fits
-                ],
-                "together": sizing.together
-                and {
-                    "requests": sizing.together.requests,
-                    "held_bytes": sizing.together.held_bytes,
-                    "live_bytes": sizing.together.live_bytes,
-                },
-            }
-            for sizing in sizings
-        ],
-        "refused": refusals,
-        "notes": [*model.notes, *filter(None, [position_note(ledger, sizings)])],
-    }
 
 
 def list_models(*, json_output: Json = False) -> None:

@@ -1,5 +1,6 @@
 """The words and columns of `kvtwin size`."""
 
+from sim.memory.bounds import CapacityBounds
 from sim.memory.ledger import Ledger
 from sim.memory.sizing import Fit, Sizing, explain, window_capped_requests
 
@@ -114,3 +115,12 @@ def _held(ledger: Ledger, fit: Fit) -> str:
     slots, used = held // ledger.token_bytes, live // ledger.token_bytes
     written = f"{size_text(live)} ({used:,} slots) of it written"
     return f"holding {size_text(held)} ({slots:,} slots), {written}"
+
+
+def bounds_text(bounds: CapacityBounds) -> str:
+    """Bounds of the KV budget, and of requests at once by policy and length."""
+    low, high = (size_text(size) for size in bounds.kv_bytes)
+    lines = [f"{bounds.level} % interval: KV cache {low} to {high}"]
+    for (policy, tokens), (least, most) in bounds.requests.items():
+        lines.append(f"  {policy}, requests of {tokens:,} tokens: {least:,} to {most:,} fit")
+    return "\n".join(lines)

@@ -2,15 +2,13 @@
 
 from dataclasses import dataclass, replace
 
-import numpy as np
-
-from sim.engine.record import FINISHED, Column, Log
+from sim.engine.record import FINISHED
 from sim.measured.log import as_run
 from sim.measured.run import Measured
+from sim.measured.series import reported_at
 from sim.run.metrics import compute_metrics
 from sim.run.simulation import Run
 from workloads.errors import InputError
-from workloads.schema import Floats
 
 LATENCIES = ("ttft_ms", "tpot_ms", "e2el_ms")
 PERCENTILES = ("p50", "p90", "p99")
@@ -75,7 +73,7 @@ def side_by_side(measured: Measured, run: Run) -> tuple[Run, Run]:
             "expected its own context limit and KV blocks (--max-model-len, --num-gpu-blocks)"
         )
     capacity = run.setup.pool.capacity_bytes
-    log = run.log._replace(timeline=sampled_at(run.log, measured.series["t"], capacity))
+    log = run.log._replace(timeline=reported_at(run.log, measured.series["t"], capacity))
     setup = replace(run.setup, label="predicted")
     predicted = replace(run, setup=setup, log=log, metrics_list=compute_metrics(log, capacity))
     return as_run(measured, run), predicted
@@ -100,17 +98,3 @@ def errors(measured: Run, predicted: Run, tolerance: Tolerance | None = None) ->
             what = (metric.label, metric.unit, metric.formula)
             found.append(Error(name, *what, float(metric.value), float(guess), limit))
     return found
-
-
-def sampled_at(log: Log, seconds: Floats, capacity_bytes: int) -> dict[str, Column]:
-    """What a recorder would have seen at these times: the first sample at or after each.
-
-    After the last sample nothing runs and all memory is free.
-    """
-    line = log.timeline
-    at = np.searchsorted(line["time_s"], seconds, side="left")
-    ended = at >= len(line["time_s"])
-    at = np.minimum(at, len(line["time_s"]) - 1)
-    found = {name: np.where(ended, 0, values[at]) for name, values in line.items()}
-    found["free_bytes"] = np.where(ended, capacity_bytes, line["free_bytes"][at])
-    return {**found, "time_s": seconds}

@@ -10,6 +10,7 @@ import numpy as np
 from sim.measured.prefixes import FILE, read_prefixes
 from sim.measured.run import SERIES, Measured
 from sim.measured.run_meta import Meta
+from sim.measured.series import lead_s
 from workloads import read_trace
 from workloads.errors import InputError
 from workloads.incoming import (
@@ -27,6 +28,7 @@ LARGEST = 1e12
 """Seconds, requests or percent: beyond it a number is a mistake."""
 
 BENCH = "bench.json"
+PROMPTS = "prompt_throughput"  # of the series: tells when its clock started, where it is there
 STAMPS = ("queued_ts", "first_token_ts", "last_token_ts")
 
 
@@ -42,7 +44,8 @@ def read_measured(name_or_folder: str) -> Measured:
     too (`sim.measured.run`).
 
     `arrival_time` is on another clock than the engine's stamps: they are joined by the smallest
-    delay seen between arriving and being queued, so latencies miss that delay (1 to 2 ms).
+    delay seen between arriving and being queued, so latencies miss that delay (1 to 2 ms). The
+    series has a third, which `sim.measured.series` joins to them.
     Raises InputError naming file and field.
     """
     folder = Path(name_or_folder)
@@ -76,6 +79,8 @@ def read_measured(name_or_folder: str) -> Measured:
             f"{requests}: a token before its request, expected arrival <= first <= last"
         )
     series, meta = _series(folder / "timeseries.csv"), _meta(folder)
+    prompts = series.pop(PROMPTS)
+    series["t"] = series["t"] - lead_s(series["t"], prompts, first, trace.prompt_tokens)
     measured = Measured(folder.name, trace, first, last, series, meta, order, folder)
     return _with_own_prefixes(measured, folder)
 
@@ -98,15 +103,15 @@ def _stamps(file: Path, rows: list[dict[str, Any]], name: str) -> Floats:
 
 def _series(file: Path) -> dict[str, Floats]:
     if not file.exists():  # not recorded, as by vLLM's own benchmark
-        return {name: np.empty(0) for name in SERIES}
-    columns: dict[str, list[float]] = {name: [] for name in SERIES}
+        return {name: np.empty(0) for name in (*SERIES, PROMPTS)}
+    columns: dict[str, list[float]] = {name: [] for name in (*SERIES, PROMPTS)}
     for line, row in csv_rows(file, SERIES):
         for name, values in columns.items():
-            values.append(number_in(row[name]))
+            text = row.get(name, "0")
+            values.append(number_in(text))
             if not 0 <= values[-1] <= LARGEST:
                 raise InputError(
-                    f"{file}: line {line}: {name} is {shown(row[name])}, expected a number of at "
-                    "least 0"
+                    f"{file}: line {line}: {name} is {shown(text)}, expected a number of at least 0"
                 )
     return {name: np.array(values) for name, values in columns.items()}
 

@@ -1,21 +1,28 @@
-"""Prediction intervals: a run again with every time longer, and shorter, by what is known to vary.
+"""Prediction intervals, to first order: what is known to vary, times what a metric makes of it.
 
-All times move together: errors of one profile have one cause more often than not, and queues
-amplify them the same way. What comes out is therefore wide rather than narrow.
+How much a metric answers to the time of steps is measured: the run again with every time a little
+longer, and a little shorter. Queues amplify the errors of all kernels alike, so that one pair of
+runs stands for all; how far the time of this run's steps may be off is `sim.cost.kernels.spread`'s.
+The two runs tell a second thing: the schedule turns out differently with every small change, which
+moves a metric by chance. As far as their middle is from the run between them, so far does that.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from math import hypot, sqrt
 from typing import NamedTuple
 
-from sim.cost.kernels.spread import shifted
+from sim.cost.kernels.model import KernelTable
+from sim.cost.kernels.spread import LEAST, deviation, shares, slower
 from sim.run.simulation import Run, Setup, execute
+from sim.units import deviations
 from workloads.errors import InputError
 
-QUANTILES = {80: 1.2816, 90: 1.6449, 95: 1.9600, 99: 2.5758}
-"""Standard deviations either side of the mean of a normal distribution, by per cent within."""
-SCHEDULE = 0.01
-"""Of every metric: what one request more or less in a batch moves, which no table tells."""
+STEP = 0.02
+"""Of every time, either way: several times what chance moves, and less than a queue bends at."""
+LATENCIES = ("ttft_ms", "tpot_ms", "itl_ms", "e2el_ms")
+
+Metrics = Mapping[str, float | int | None]
 
 
 def values_of(run: Run) -> dict[str, float | int | None]:
@@ -43,23 +50,61 @@ class Interval:
         return low <= value <= high
 
 
-def interval(setup: Setup, metrics: Mapping[str, float | int | None], level: int = 90) -> Interval:
-    """Bounds around a run's metrics by name. Raises InputError without a kernel profile."""
-    if level not in QUANTILES:
-        levels = ", ".join(map(str, QUANTILES))
-        raise InputError(f"--interval {level}: expected one of {levels} per cent")
+def interval(
+    setup: Setup,
+    metrics: Metrics,
+    level: int = 90,
+    seen: Callable[[Run], Metrics] = values_of,
+) -> Interval:
+    """Bounds around a run's metrics by name, as `seen` has them of a run.
+
+    Raises InputError without a kernel profile.
+    """
+    z = deviations(level)
     if setup.profile is None:
         raise InputError(
             "--interval: comes from a kernel profile's rows; a roofline's error is not known, "
             "expected --cost table"
         )
-    profile, z = setup.profile, QUANTILES[level]
-    others = [execute(replace(setup, profile=shifted(profile, sign * z))) for sign in (-1, 1)]
+    profile = setup.profile
+    fast, slow = (
+        execute(replace(setup, profile=slower(profile, 1 + step))) for step in (-STEP, STEP)
+    )
+    assert isinstance(slow.cost, KernelTable)
+    off = deviation(profile, shares(slow.cost, slow.log.steps)) / STEP
+    trio = {
+        name: (low, float(own), high)
+        for name, own in metrics.items()
+        if own is not None
+        and (low := _known(seen(fast), name)) is not None
+        and (high := _known(seen(slow), name)) is not None
+    }
+    chance = {kind: _chance(trio, kind) for kind in (True, False)}
     bounds: dict[str, Bounds] = {}
-    for name, own in metrics.items():
-        values = [own, *(other[name] for other in others)]
-        known = [float(value) for value in values if value is not None]
-        if len(known) == len(values):
-            margin = z * SCHEDULE * abs(known[0])
-            bounds[name] = Bounds(min(known) - margin, max(known) + margin)
+    for name, (low, own, high) in trio.items():
+        margin = z * hypot(off * (high - low) / 2, chance[_is_mean(name)] * own)
+        bounds[name] = Bounds(own - margin, own + margin)
     return Interval(level, bounds)
+
+
+def _known(metrics: Metrics, name: str) -> float | None:
+    value = metrics[name]
+    return None if value is None else float(value)
+
+
+def _is_mean(name: str) -> bool:
+    return not name.endswith(("_p50", "_p90", "_p99"))
+
+
+def _chance(trio: dict[str, tuple[float, float, float]], mean: bool) -> float:
+    """One standard deviation of what chance moves, relative: of latencies' means, or percentiles.
+
+    Three runs that chance moves by as much: the middle of two is off the third with 1.5 times the
+    variance. A real run is off the predicted one with twice the variance, for it moves both.
+    """
+    off = [
+        ((low + high) / 2 / own - 1) ** 2
+        for name, (low, own, high) in trio.items()
+        if name.startswith(LATENCIES) and _is_mean(name) == mean and own
+    ]
+    return sqrt(2) * (max(sqrt(sum(off) / len(off) / 1.5), LEAST) if off else LEAST)

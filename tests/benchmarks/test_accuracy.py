@@ -6,8 +6,9 @@ import re
 import pytest
 
 from benchmarks import accuracy
-from benchmarks.recorded import facts, tables
+from benchmarks.recorded import facts, small, steps, tables
 from benchmarks.recorded.replay import RUNS, replay
+from sim.cost.kernels.spread import COMPUTED
 
 NAMES = re.compile(
     r"`[^`]*`|```.*?```|\{\w+\}|RTX\s4090|RTX PRO\s6000|vLLM 0\.19\.0|Llama-3\.1-8B|Qwen3-(32|14)B"
@@ -57,3 +58,12 @@ def test_the_quick_tables_are_those_of_this_code() -> None:
     assert found["waits"] == tables.waits()
     assert found["blocks"] == tables.blocks()
     assert found["small_kernels"] == facts.small_kernels()
+    table, spread = small.beside_timed()
+    assert found["beside_timed"] == table
+    assert pytest.approx(spread, rel=0.05) == COMPUTED
+
+
+def test_no_batch_size_is_off_by_more_than_chance_allows() -> None:
+    """1.5 per cent, or beyond it by less than two standard errors; steps found from stamps."""
+    assert "**beyond**" not in numbers()["steps"]
+    assert numbers()["steps"].count("2 × RTX PRO 6000") == len(steps.BATCHES) + 1

@@ -71,10 +71,10 @@ class KernelTable:
         if any(row[3] for row in rows.get("moe", ())):
             del self._per_layer["moe"]
             self._experts = Experts(rows["moe"], model)
-        self._per_step = [line for k, line in points.items() if k in PER_STEP]
-        self._per_sequence = [line for k, line in points.items() if k in PER_SEQUENCE]
+        self._per_step = {k: line for k, line in points.items() if k in PER_STEP}
+        self._per_sequence = {k: line for k, line in points.items() if k in PER_SEQUENCE}
         self._most_tokens = min(line.xs[-1] for line in self._per_layer.values())
-        self._most_sequences = min(line.xs[-1] for line in self._per_sequence)
+        self._most_sequences = min(line.xs[-1] for line in self._per_sequence.values())
         self._attention = Grid((row[:4], row[4]) for row in rows["attention"])
         self._contexts = self._attention.decode_contexts
         self._noted: dict[str, None] = {}  # in order of appearance
@@ -267,25 +267,50 @@ class KernelTable:
         padded = captured_size(tokens, rules.padded_to)
         known = min(padded, self._most_tokens)
         us = 0.0
-        for kernel, line in self._per_layer.items():
-            stairs = rules.whole_tiles and kernel in GEMMS
-            times = 2 if kernel == "layernorm" else 1
-            us += self._layers * times * (line.at_tile(known) if stairs else line.at(known))
-        if self._experts:
-            us += self._layers * self._experts.at(min(padded, self._experts.most_tokens))
+        for part in self._layer_us(padded).values():
+            us += part
         us = max(us - self._layers * self._hidden_us, 0.0)
         us += rules.host_overhead_s * 1e6
-        us += sum([line.at(known) for line in self._per_step])
+        us += sum([line.at(known) for line in self._per_step.values()])
         if padded > known:
             self._say("tokens of a step", known, padded)
             us += (padded - known) * self._token_us
         if sequences > self._most_sequences:
             self._say("sequences of a step", self._most_sequences, sequences)
-        us += sum([line.at(sequences) for line in self._per_sequence])
+        us += sum([line.at(sequences) for line in self._per_sequence.values()])
         if self._reduce:
-            size = padded * self._reduced_bytes
-            us += (2 * self._layers + 1) * self._reduce.seconds(size) * 1e6
+            us += self._reduce_us(padded)
         return round(us * AS_PER_US)
+
+    def _layer_us(self, padded: int) -> dict[str, float]:
+        """Of all layers, by kernel: what depends on tokens alone."""
+        known = min(padded, self._most_tokens)
+        found: dict[str, float] = {}
+        for kernel, line in self._per_layer.items():
+            stairs = self.rules.whole_tiles and kernel in GEMMS
+            times = 2 if kernel == "layernorm" else 1
+            us = line.at_tile(known) if stairs else line.at(known)
+            found[kernel] = self._layers * times * us
+        if self._experts:
+            known = min(padded, self._experts.most_tokens)
+            found["moe"] = self._layers * self._experts.at(known)
+        return found
+
+    def _reduce_us(self, padded: int) -> float:
+        """Of a step's sums over GPUs."""
+        assert self._reduce
+        return (2 * self._layers + 1) * self._reduce.seconds(padded * self._reduced_bytes) * 1e6
+
+    def parts_us(self, tokens: int, sequences: int) -> dict[str, float]:
+        """µs of such a step by kernel, as far as the profile goes; all but attention."""
+        padded = captured_size(tokens, self.rules.padded_to)
+        found = self._layer_us(padded)
+        known = min(padded, self._most_tokens)
+        found |= {kernel: line.at(known) for kernel, line in self._per_step.items()}
+        found |= {kernel: line.at(sequences) for kernel, line in self._per_sequence.items()}
+        if self._reduce:
+            found["all_reduce"] = self._reduce_us(padded)
+        return found
 
     def _say(self, what: str, limit: int, asked: int) -> None:
         key = what, limit

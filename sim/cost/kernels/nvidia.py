@@ -176,7 +176,8 @@ def imported(
     for kernel, (n, k) in shapes.items():
         points = gemm_points(gemm, n, k)
         rows[kernel] = [(0, 0, m, 0, time) for m, time in points if m <= MAX_TOKENS]
-    rows |= streams(model, device, tp=tp, kv_bytes=1 if kv_type == "fp8" else 2)
+    computed = streams(model, device, tp=tp, kv_bytes=1 if kv_type == "fp8" else 2)
+    rows |= computed
     if tp > 1:
         rows["all_reduce"] = reduce_points(folder, framework, tp)
     versions = f"{framework} {decode.parent.name} attention, {gemm.parent.name} GEMM"
@@ -189,6 +190,7 @@ def imported(
             **shape(model),
             "kv_dtype": "fp8" if kv_dtype == "fp8" else "auto",
             "beside_chunk": "overlap" if device.name in OVERLAPPING else "sum",
+            "computed": sorted(computed),
             "source": f"aiconfigurator-core, NVIDIA, Apache-2.0: {versions}, KV {kv_type}",
         },
         rows,

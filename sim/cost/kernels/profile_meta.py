@@ -33,6 +33,7 @@ class Meta(BaseModel):
     num_heads: Count | None = None
     multiprocessors: Count | None = None
     kv_dtype: str = "auto"
+    computed: list[str] = []  # kernels that nobody timed
     kernel_time: tuple[Annotated[float, Field(gt=0, le=10)], str] | None = None
     kernel_overlap: tuple[NotBelowZero, str] | None = None
     all_reduce: tuple[AllReduceNumbers, str] | None = None
