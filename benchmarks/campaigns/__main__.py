@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.campaigns.page import COUNTS, page
-from benchmarks.campaigns.plan import CAMPAIGNS, Campaign, tiny
+from benchmarks.campaigns.plan import CAMPAIGNS, TALK, Campaign, tiny
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "validation-cpu.md"
@@ -80,7 +80,11 @@ def _validated(campaign: Campaign, policy: str, folder: Path) -> dict[str, Any]:
     folder.parent.mkdir(parents=True, exist_ok=True)
     config = folder.parent / f"{campaign.name}.json"
     config.write_text(json.dumps(campaign.config), encoding="utf-8")
+    trace = folder.parent / "talk.csv"
+    rows = ["arrival_s,prompt_tokens,output_tokens", *(f"{a:.1f},{p},{o}" for a, p, o in TALK)]
+    trace.write_text("\n".join(rows) + "\n", encoding="utf-8")
     said = command(campaign, policy, str(config), str(folder)).split()[1:]
+    said = [str(trace) if word == trace.name else word for word in said]
     load, before, began = [os.getloadavg()[0]], _children_s(), time.monotonic()
     done = subprocess.run(
         [sys.executable, "-m", "sim.cli", *said],
@@ -117,8 +121,9 @@ def command(
     """As a user writes it."""
     options = " ".join(campaign.options)
     return (
-        f"kvtwin validate azure-2023-conv --model {model} {options} "
-        f"--repeats {campaign.repeats} --policy {policy} -o {output}"
+        f"kvtwin validate {campaign.trace} --model {model} --first {campaign.first} {options}"
+        f"{' ' if options else ''}--kv-cache-memory {campaign.memory} --repeats {campaign.repeats} "
+        f"--policy {policy} -o {output}"
     )
 
 

@@ -19,7 +19,7 @@ SMALL: dict[str, Any] = {
 
 WINDOWED = {
     **SMALL,
-    "sliding_window": 256,
+    "sliding_window": 128,
     "layer_types": [
         "sliding_attention",
         "sliding_attention",
@@ -31,15 +31,23 @@ WINDOWED = {
 TINY = {"hidden_size": 32, "intermediate_size": 48, "vocab_size": 64, "head_dim": 16}
 
 
+TALK = [(0.1 * i, 60 + 37 * i % 120, 150 + 61 * i % 130) for i in range(12)]
+"""Short questions and long answers: contexts grow by more than they begin with, so memory that
+holds those who begin runs out while they decode."""
+
+
 @dataclass(frozen=True)
 class Campaign:
-    """One load, and the policies under it. `options` are those of `kvtwin validate`."""
+    """One load, and the policies under it. `options` are more of those of `kvtwin validate`."""
 
     name: str
     about: str
     config: dict[str, Any]
+    trace: str
+    first: int
+    memory: str
     policies: tuple[str, ...]
-    options: tuple[str, ...]
+    options: tuple[str, ...] = ()
     repeats: int = 5
 
 
@@ -49,32 +57,39 @@ CAMPAIGNS = (
         "Memory for all who come: what is compared is time. `virtual` reserves addresses and gets "
         "memory by the page; its bytes are those that the system counts.",
         SMALL,
+        "azure-2023-conv",
+        10,
+        "128MiB",
         ("paging:block_size=16", "preallocation", "virtual"),
-        ("--first", "10", "--request-rate", "2.5", "--kv-cache-memory", "128MiB"),
+        ("--request-rate", "2.5"),
     ),
     Campaign(
         "pressed",
-        "Memory for a part of those who come: requests are preempted and computed again, buffers "
-        "are copied, heads evict.",
+        "Memory for a part of those who come (`talk.csv`: ten requests a tenth of a second apart, "
+        "prompts of 60 to 179 tokens, answers of 150 to 279): requests are preempted and computed "
+        "again, buffers are copied, heads evict.",
         SMALL,
+        "talk.csv",
+        10,
+        "6MiB",
         (
             "paging:block_size=16",
-            "growing:start=256",
-            "paging:block_size=16+top_k:k=512,mode=evict",
+            "growing:start=64",
+            "paging:block_size=16+top_k:k=192,mode=evict",
         ),
-        ("--first", "12", "--request-rate", "8", "--kv-cache-memory", "20MiB"),
     ),
     Campaign(
         "swap",
-        "A model of three windowed layers and a full one, in memory for a part of those who come: "
-        "KV of preempted requests goes to the host and back. `reserved` keeps windowed layers as "
-        "full ones, `capped` gives back what leaves their windows, so that more fit.",
+        "A model of three layers with windows of 128 and a full one, in memory for a part of those "
+        "who come (twelve of `talk.csv`): KV of preempted requests goes to the host and back. "
+        "The first policy keeps windowed layers as full ones, the second gives back what leaves "
+        "their windows, so that more fit.",
         WINDOWED,
+        "talk.csv",
+        12,
+        "6MiB",
         ("paging:block_size=16", "paging:block_size=16,layers=capped"),
-        (
-            *("--first", "12", "--request-rate", "8", "--kv-cache-memory", "16MiB"),
-            *("--preemption", "swap"),
-        ),
+        ("--preemption", "swap"),
     ),
 )
 
@@ -84,11 +99,9 @@ def tiny(campaign: Campaign) -> Campaign:
     return replace(
         campaign,
         config={**campaign.config, **TINY},
+        first=2,
+        memory="4MiB",
         policies=campaign.policies[-1:],
-        options=(
-            *("--first", "2", "--request-rate", "8", "--kv-cache-memory", "4MiB"),
-            *("--max-num-seqs", "1", "--max-num-batched-tokens", "64"),
-            *campaign.options[6:],
-        ),
+        options=(*campaign.options, *("--max-num-seqs", "1", "--max-num-batched-tokens", "64")),
         repeats=1,
     )
