@@ -41,6 +41,11 @@ POLICIES = (
     "growing:start=64",
     "growing:start=64,step=128",
     "growing:start=64+sliding_window:window=250,sinks=4",
+    "virtual",
+    "virtual:page_kib=2048+sliding_window:window=250,sinks=4",
+    "paging:block_size=16+top_k:k=200,mode=evict",
+    "preallocation+top_k:k=200,mode=evict",
+    "growing:start=64+top_k:k=200,mode=evict",
 )
 
 
