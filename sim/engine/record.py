@@ -2,16 +2,18 @@
 
 from array import array
 from collections.abc import Callable, Container, Mapping
+from itertools import chain
 from math import nan
 from struct import Struct
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from reports.files import MEMORY, STRETCHES
 from sim.engine.scheduler import Scheduler
 from sim.plan import AS_PER_S, Done, StepPlan
+from sim.policy.counting.stretches import held
 from sim.policy.manager import Manager
 from sim.sequence import Sequence
 from workloads.schema import Trace
@@ -39,6 +41,9 @@ QUEUES = ("running", "waiting")
 USES = (*(f"{name}_bytes" for name in MEMORY), "cached_bytes")  # these part of the free ones
 STEP_COUNTS = (*EVENT_COUNTS, *USES)
 SAMPLE_COUNTS = (*QUEUES, *USES)
+
+HOLES = 1 << 17
+"""Numbers noted of free addresses before they are counted by stretch: by column it costs little."""
 
 Column = NDArray[np.float64] | NDArray[np.int64]
 
@@ -121,6 +126,7 @@ class Recorder:
         self._back_s: dict[int, float] = {}
         self._away = array("d", [0.0]) * requests
         self._redone = array("d", [0.0]) * requests
+        self._hole_counts, self._holes = array("q"), array("q")
         self._held = bytearray()
         self._now_as, self._now_s = 0, 0.0  # the end of the latest event
 
@@ -128,6 +134,7 @@ class Recorder:
         """A run begins. Rows keep the manager's tally, which `log` turns into bytes by column."""
         self._manager = scheduler.manager
         self._recomputes = scheduler.limits.pressure.preemption == "recompute"
+        self._addresses = self._manager.addresses
         self._tally = tally_names(self._manager)
         # An event as bytes: packing them takes half the time of extending an array by them.
         counts = len(EVENT_COUNTS) + len(self._tally)
@@ -205,12 +212,22 @@ class Recorder:
         self._sample_times.append(now_as / AS_PER_S)
         queues = (len(scheduler.running), len(scheduler.waiting))
         self._sample_counts.extend(queues + self._manager.tally())
-        if (held := self._manager.held(STRETCHES)) is not None:
-            self._held += bytes(round(255 * share) for share in held)
+        if self._addresses:
+            holes = self._manager.holes()
+            self._hole_counts.append(len(holes))
+            self._holes.extend(chain.from_iterable(holes))
+            if len(self._holes) > HOLES:
+                self._settle_holes()
         if self._told is not None:
             self._told((self._gone + len(self._refused)) / len(self._trace))
         if self._sink and len(self._events) >= ROWS_AT_ONCE * self._event_bytes:
             self._hand_on(self._sink)
+
+    def _settle_holes(self) -> None:
+        """Of the spans noted so far keep how much of each stretch was held."""
+        if self._hole_counts:
+            self._held += stretches(self._hole_counts, self._holes, self._addresses)
+            self._hole_counts, self._holes = array("q"), array("q")
 
     def ended(self, scheduler: Scheduler, undelivered: Container[int] = ()) -> None:
         """The run is over; what still waits or runs stays unfinished.
@@ -235,6 +252,7 @@ class Recorder:
 
     def log(self) -> Log:
         """The tables, once the run has ended."""
+        self._settle_holes()
         requests: Mapping[str, Column]
         steps: Mapping[str, Column]
         if self._sink is None:
@@ -328,6 +346,12 @@ def with_uses(manager: Manager, columns: dict[str, Column]) -> dict[str, Column]
     uses = zip(USES, manager.uses(tally), strict=True)
     rows = len(tally[0])
     return columns | {k: np.broadcast_to(v, rows).astype(np.int64) for k, v in uses}
+
+
+def stretches(counts: ArrayLike, holes: ArrayLike, addresses: int) -> bytes:
+    """What `Log.held` says of samples, each with so many of the holes; see `stretches.held`."""
+    shares = held(counts, holes, addresses, STRETCHES)
+    return np.rint(255 * shares).astype(np.uint8).tobytes()
 
 
 def _columns(names: tuple[str, ...], rows: "array[float] | array[int]") -> dict[str, Column]:

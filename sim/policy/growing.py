@@ -1,10 +1,10 @@
 """A contiguous buffer that is copied into a larger one when it is full."""
 
 from dataclasses import dataclass
-from heapq import heappop, heappush
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from sim.policy.counting.buffers import Buffer, Contiguous
+from sim.policy.counting.buffers import Contiguous
+from sim.policy.counting.calendar import Calendar
 from sim.policy.counting.capped import Saturating
 from sim.policy.manager import Manager, Pool
 from sim.policy.spec import Placement, Retained
@@ -39,6 +39,15 @@ class Growing(Placement):
         return manager
 
 
+class Copied(NamedTuple):
+    """A buffer that is being copied from."""
+
+    request: int
+    address: int
+    units: int
+    slots: int
+
+
 class GrowingBuffers(Contiguous):
     """Buffers whose sizes are start, then doubled or a step more, up to `cap_slots`.
 
@@ -58,11 +67,10 @@ class GrowingBuffers(Contiguous):
             )
         self.copied_bytes = 0  # read and written again, since the beginning
         self._copy_bytes = 0  # of those in this step
-        self._copied: dict[int, Buffer] = {}  # buffers being copied from
-        self._sequences: dict[int, Sequence] = {}  # that decode and can grow
-        self._full_at: dict[int, int] = {}  # the tick at which a sequence's buffer is full
-        self._full: dict[int, set[int]] = {}  # sequences by that tick
-        self._ticks: list[int] = []  # a heap of the keys of `_full`
+        self._copied: list[Copied] = []
+        self.calendar = (
+            Calendar()
+        )  # those that decode and can grow, by the tick at which they are full
 
     def _most(self) -> int:
         """Slots of the largest buffer of the series that fits into an empty pool."""
@@ -95,102 +103,79 @@ class GrowingBuffers(Contiguous):
         super().join(seq)
         slots = self.buffers[seq.index].slots
         if slots < self.cap_slots:
-            self._sequences[seq.index] = seq
-            self._expect(seq.index, self.tick + slots - seq.stored)
-
-    def _expect(self, index: int, tick: int) -> None:
-        self._full_at[index] = tick
-        if tick not in self._full:
-            self._full[tick] = set()
-            heappush(self._ticks, tick)
-        self._full[tick].add(index)
-
-    def _forget(self, index: int) -> None:
-        if index in self._full_at:
-            self._full[self._full_at.pop(index)].discard(index)
-
-    def _next_full(self) -> int | None:
-        while self._ticks and not self._full[self._ticks[0]]:
-            del self._full[heappop(self._ticks)]
-        return self._ticks[0] if self._ticks else None
+            self.calendar.expect(seq, self.tick + slots - seq.stored)
 
     def growable(self, limit: int) -> int:
-        tick = self._next_full()
-        if tick is None:
-            return limit
+        tick = self.calendar.next()
         if tick > self.tick:
             return min(limit, tick - self.tick)
         return min(limit, int(self._copies_fit()))
 
     def repeatable(self, limit: int) -> int:
         # A step that copies reads more than it repeats, and so does the one after it less.
-        copies = self._copied or self._next_full() == self.tick
+        copies = self._copied or self.calendar.next() == self.tick
         return 0 if copies else super().repeatable(limit)
 
-    def _due(self) -> list[int]:
-        """Sequences that must be copied in the next step, in the order in which it is done."""
-        return sorted(self._full.get(self.tick, ()))
-
-    def _next_size(self, index: int) -> int:
-        return self.capacity(self.buffers[index].slots + 1)
+    def _next_size(self, seq: Sequence) -> int:
+        return self.capacity(self.buffers[seq.index].slots + 1)
 
     def _copies_fit(self) -> bool:
-        space = self.space.copy()
-        for buffer in self._copied.values():
-            space.release(buffer.address, buffer.units)
-        units = [self.retained.units(self._next_size(index)) for index in self._due()]
-        return all(space.allocate(size) is not None for size in units)
+        trial = self.space.copy()
+        for copied in self._copied:
+            trial.release(copied.address, copied.units)
+        for seq in self.calendar.at(self.tick):
+            if trial.allocate(self.retained.units(self._next_size(seq))) is None:
+                return False
+        return True
 
     def grow(self, steps: int) -> None:
-        for index in list(self._copied):
-            self._leave(index)
-        if self._next_full() == self.tick:
-            for index in self._due():
-                self._copy(index)
+        for copied in self._copied:
+            self._leave(copied)
+        self._copied.clear()
+        if self.calendar.next() == self.tick:
+            for seq in self.calendar.at(self.tick):
+                self._copy(seq)
         super().grow(steps)
 
-    def _copy(self, index: int) -> None:
-        seq, size = self._sequences[index], self._next_size(index)
-        old = self.take_back(index)
-        self._copied[index] = old
+    def _copy(self, seq: Sequence) -> None:
+        size = self._next_size(seq)
+        old = self.take_back(seq)
+        slots = old.slots
+        self._copied.append(Copied(seq.index, old.address, old.units, slots))
         self.copying += old.units
+        moved = self._moved_bytes(old.units, slots)
         self.place(seq, size)
-        moved = self._moved_bytes(old)
         self._copy_bytes += moved
         self.copied_bytes += moved
-        self._forget(index)
+        self.calendar.forget(seq)
         if size < self.cap_slots:
-            self._expect(index, self.tick + size - old.slots)
-        else:
-            del self._sequences[index]
+            self.calendar.expect(seq, self.tick + size - slots)
 
-    def _moved_bytes(self, buffer: Buffer) -> int:
+    def _moved_bytes(self, units: int, slots: int) -> int:
         """Of a copy: the buffer's tokens and their landmarks, read and written."""
-        landmarks = buffer.units * self.retained.landmark_bytes
-        return 2 * (buffer.slots * self.pool.token_bytes + landmarks)
+        return 2 * (slots * self.pool.token_bytes + units * self.retained.landmark_bytes)
 
-    def _leave(self, index: int) -> None:
-        buffer = self._copied.pop(index)
-        self.copying -= buffer.units
-        self._copy_bytes -= self._moved_bytes(buffer)
-        self.give_back(buffer)
+    def _leave(self, copied: Copied) -> None:
+        self.copying -= copied.units
+        self._copy_bytes -= self._moved_bytes(copied.units, copied.slots)
+        self.space.release(copied.address, copied.units)
 
     def rest(self, seq: Sequence) -> None:
         super().rest(seq)
-        self._forget(seq.index)
-        self._sequences.pop(seq.index, None)
-        if seq.index in self._copied:  # its step is over, or will be without it
-            self._leave(seq.index)
+        self.calendar.forget(seq)
+        for copied in self._copied:
+            if copied.request == seq.index:  # its step is over, or will be without it
+                self._leave(copied)
+                self._copied.remove(copied)
+                break
 
     def reads(self) -> tuple[int, int]:
-        return self.with_copies(*super().reads())
-
-    def with_copies(self, first: int, growth: int) -> tuple[int, int]:
         """What attention reads, and this step's copies."""
+        first, growth = super().reads()
         return first + self._copy_bytes, growth
 
     def copied_spans(self) -> list[tuple[int, int]]:
-        return [(b.address, self.space.taken(b.units)) for b in self._copied.values()]
+        return [(one.address, self.space.taken(one.units)) for one in self._copied]
 
 
 class GrowingRings(Saturating, GrowingBuffers):
@@ -200,4 +185,5 @@ class GrowingRings(Saturating, GrowingBuffers):
         return self.pool.max_len if self.evicts and self.most == self.cap_slots else self.most
 
     def reads(self) -> tuple[int, int]:
-        return self.with_copies(*super().reads())  # `Saturating`'s, which hide the buffers' own
+        first, growth = super().reads()  # `Saturating`'s, which hide the buffers' own
+        return first + self._copy_bytes, growth

@@ -128,10 +128,15 @@ class Manager(ABC):
         """Tokens that admission would find in the cache."""
         return 0
 
-    def held(self, stretches: int) -> list[float] | None:
-        """The share held, 0 to 1, of each of so many equal stretches of the memory's addresses;
-        None where one free piece serves as well as any other, so that addresses say nothing."""
-        return None
+    @property
+    def addresses(self) -> int:
+        """Units of its address space; 0 where one free piece serves as well as any other, so that
+        addresses say nothing."""
+        return 0
+
+    def holes(self) -> list[tuple[int, int]]:
+        """Free (address, units) in order of address, of a manager that has `addresses`."""
+        return []
 
     def can_begin(self, seq: Sequence, tokens: int) -> bool:
         """Whether the first chunk of at most `tokens` fits, where `can_admit` said yes."""

@@ -27,18 +27,18 @@ class SharedPages(Pages):
     def can_admit(self, seq: Sequence) -> bool:
         need = -(-seq.target // self.block_size)
         keep = self.kept_back if self.free < self.blocks else 0
-        for piece, first, last in self._match(seq):
-            if piece.refs:  # the others are free, so that taking them counts like taking any
-                need -= last - first
-        return need <= self.free - keep
+        # blocks found that nobody holds are free, so that taking them counts like taking any
+        return need - self.cache.held_blocks(self._match(seq)) <= self.free - keep
 
     def found(self, seq: Sequence) -> int:
-        return sum([last - first for _, first, last in self._match(seq)]) * self.block_size
+        return self.cache.blocks(self._match(seq)) * self.block_size
 
     def admit(self, seq: Sequence) -> None:
         found = self._match(seq)
-        self.free -= sum([last - first for piece, first, last in found if not piece.refs])
-        hold = self._holds[seq.index] = self.cache.pin(seq.chain or (), found)
+        assert seq.chain is not None
+        self.free -= self.cache.blocks(found) - self.cache.held_blocks(found)
+        hold = self.cache.pin(seq.chain, found)
+        self._holds[seq.index] = hold
         self._inside += hold.inside
         seq.held = hold.inside
         seq.stored = hold.inside * self.block_size

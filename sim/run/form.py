@@ -37,7 +37,7 @@ def compiles(setup: "Setup", cost: "StepCost") -> bool:
 
     if hindrance(_job(setup, cost)) is not None or not has_place():
         return False
-    return bool(asked) or len(setup.trace) >= COLD or _is_warm(setup)
+    return bool(asked) or len(setup.trace) >= COLD or _is_warm()
 
 
 def _job(setup: "Setup", cost: "StepCost") -> "Job":
@@ -52,20 +52,21 @@ def _job(setup: "Setup", cost: "StepCost") -> "Job":
         setup.horizon_as,
         setup.closed,
         setup.fast_forward,
+        setup.device.host_bytes_per_s,
     )
 
 
-def _is_warm(setup: "Setup") -> bool:
+def _is_warm() -> bool:
     from sim.run.compiled.build import is_warm
 
-    return is_warm(type(setup.policy.manager(setup.pool)))
+    return is_warm()
 
 
 def note(setup: "Setup") -> str | None:
     """A line on a run that is compiled."""
     if not compiles(setup, setup.cost()):
         return None
-    first = "" if _is_warm(setup) else "; compiling takes about half a minute, once"
+    first = "" if _is_warm() else "; compiling takes about half a minute, once"
     return f"runs are compiled ({VARIABLE}=0 interprets them){first}"
 
 

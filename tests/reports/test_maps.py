@@ -18,6 +18,7 @@ from reports.grid import find_grid
 from reports.load import Run, load_runs
 from reports.png import as_link
 from sim.policy.counting.address import FirstFit
+from sim.policy.counting.stretches import held
 from sim.run.folder import write_run
 from sim.run.simulation import execute, prepare
 from tests.reports.synthetic import PAGING, write_folder
@@ -52,9 +53,13 @@ def test_held_stretches_by_hand() -> None:
     space = FirstFit(12)
     assert [space.allocate(units) for units in (6, 2, 3)] == [0, 6, 8]
     space.release(6, 2)
-    assert space.held(3) == [1.0, 0.5, 0.75]
-    assert space.held(1) == [0.75]
-    assert space.held(24) == [1.0] * 12 + [0.0] * 4 + [1.0] * 6 + [0.0] * 2
+    holes = space.holes()
+    assert held([2], holes, 12, 3).tolist() == [[1.0, 0.5, 0.75]]
+    assert held([2], holes, 12, 1).tolist() == [[0.75]]
+    assert held([2], holes, 12, 24).tolist() == [[1.0] * 12 + [0.0] * 4 + [1.0] * 6 + [0.0] * 2]
+    # three samples: all free, nothing free, and the above
+    shares = held([1, 0, 2], [(0, 12), *holes], 12, 3).tolist()
+    assert shares == [[0.0] * 3, [1.0] * 3, [1.0, 0.5, 0.75]]
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from math import inf
 from sim.cost.base import Constant, Efficiency
 from sim.cost.kernels.all_reduce import AllReduce, MeasuredAllReduce, all_reduce, assumed
 from sim.cost.kernels.experts import Experts
-from sim.cost.kernels.grid import Grid, Line
+from sim.cost.kernels.grid import Grid, Line, total
 from sim.cost.kernels.profile import (
     GEMMS,
     PER_LAYER,
@@ -227,7 +227,7 @@ class KernelTable:
         """Several chunks take as long as one with their tokens and their query-key pairs."""
         grid = self._attention
         tokens = sum([chunk.tokens for chunk in chunks])
-        pairs = sum([c.tokens * (c.start + c.tokens / 2) for c in chunks])
+        pairs = total(c.tokens * (c.start + c.tokens / 2) for c in chunks)
         most = grid.chunks[-1]
         size = min(tokens, most)
         earlier = pairs / tokens - tokens / 2
@@ -244,12 +244,8 @@ class KernelTable:
         us += max(pairs - size * (known + size / 2), 0.0) * self._pair_us
         if n and not grid.most_decodes_beside:
             decode = self._decode(n, mean)
-            if self._overlaps:
-                self._note("decodes beside a chunk were not measured: taken to overlap with it")
-                us = max(us, decode)
-            else:
-                self._note("decodes beside a chunk were not measured: times are added")
-                us += decode
+            self.note_beside()
+            us = max(us, decode) if self._overlaps else us + decode
         elif n:
             at = min(n, grid.most_decodes_beside)
             if n > at:
@@ -258,6 +254,11 @@ class KernelTable:
             us += grid.chunk(size, known, at, context) - alone
             us += (n * mean - at * context) * self._key_us
         return us
+
+    def note_beside(self) -> None:
+        """What is taken of decodes beside a chunk where nobody measured them."""
+        taken = "taken to overlap with it" if self._overlaps else "times are added"
+        self._note(f"decodes beside a chunk were not measured: {taken}")
 
     # -- all but attention -------------------------------------------------------------------
 
@@ -271,13 +272,13 @@ class KernelTable:
             us += part
         us = max(us - self._layers * self._hidden_us, 0.0)
         us += rules.host_overhead_s * 1e6
-        us += sum([line.at(known) for line in self._per_step.values()])
+        us += total(line.at(known) for line in self._per_step.values())
         if padded > known:
             self._say("tokens of a step", known, padded)
             us += (padded - known) * self._token_us
         if sequences > self._most_sequences:
             self._say("sequences of a step", self._most_sequences, sequences)
-        us += sum([line.at(sequences) for line in self._per_sequence.values()])
+        us += total(line.at(sequences) for line in self._per_sequence.values())
         if self._reduce:
             us += self._reduce_us(padded)
         return round(us * AS_PER_US)

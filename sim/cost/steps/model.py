@@ -63,6 +63,11 @@ class Calibrated:
         self._segments = cache(self._decode_segments)
         self._chunk = cache(self._chunk_as)
 
+    def answered(self, steps: int, outside: int) -> None:
+        """So many answers were given in its place, some of them beyond what was measured."""
+        self._steps += steps
+        self._outside += outside
+
     @property
     def constants(self) -> tuple[Constant, ...]:
         """Where the numbers come from, and how far the run left them."""
@@ -113,11 +118,7 @@ class Calibrated:
                 valid = min(valid, -(-left // plan.read_growth_bytes))
         self._outside += outside
         if first <= 0:
-            raise InputError(
-                f"the cost table predicts {first / AS_PER_S:g} s for a step of {tokens} tokens "
-                f"that reads {plan.read_bytes:,} B of KV: its times fall too steeply; expected "
-                "one measured anew"
-            )
+            raise too_steep(first, tokens, plan.read_bytes)
         if growth < 0:  # as far as the line stays above 0
             valid = min(valid, (first - 1) // -growth + 1)
         return first, growth, valid
@@ -163,6 +164,15 @@ class Calibrated:
             segments.append(_Segment(contexts[0] * token, round(times[0]) - rest, 0))
         segments.append(segments[-1]._replace(until_bytes=ENDLESS))
         return [segment.until_bytes for segment in segments[:-1]], segments
+
+
+def too_steep(first_as: int, tokens: int, read_bytes: int) -> InputError:
+    """No step takes so little."""
+    return InputError(
+        f"the cost table predicts {first_as / AS_PER_S:g} s for a step of {tokens} tokens "
+        f"that reads {read_bytes:,} B of KV: its times fall too steeply; expected "
+        "one measured anew"
+    )
 
 
 def interpolate(knots: tuple[int, ...], values: tuple[float, ...], at: float) -> float:

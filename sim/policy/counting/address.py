@@ -35,18 +35,6 @@ class AddressSpace(ABC):
     def taken(self, units: int) -> int:
         """Units that a buffer of so many takes, rounding included."""
 
-    def held(self, stretches: int) -> list[float]:
-        """The share held, 0 to 1, of each of so many equal stretches of the addresses."""
-        width = self.size / stretches
-        free = [0.0] * stretches
-        for address, units in self.holes():
-            end = address + units
-            for i in range(int(address / width), stretches):
-                if i * width >= end:
-                    break
-                free[i] += max(0.0, min(end, (i + 1) * width) - max(address, i * width))
-        return [1 - units / width for units in free]
-
     def served(self, need: int) -> int:
         """Free units in holes where buffers of `need` units would fit."""
         return sum([units for _, units in self.holes() if units >= need])

@@ -60,29 +60,26 @@ class Contiguous(Tallied):
         units = self.retained.units(slots)
         address = self.space.allocate(units)
         assert address is not None, "a buffer was promised that doesn't fit"
-        buffer = Buffer(address, units, slots, min(seq.final, slots))
-        self.buffers[seq.index] = buffer
+        final = min(seq.final, slots)
+        self.buffers[seq.index] = Buffer(address, units, slots, final)
         self.taken += units
-        self.slots += buffer.slots
-        self.final += buffer.final
+        self.slots += slots
+        self.final += final
         self._need = units
 
-    def take_back(self, index: int) -> Buffer:
+    def take_back(self, seq: Sequence) -> Buffer:
         """Forget a sequence's buffer. The caller gives its addresses back."""
-        buffer = self.buffers.pop(index)
-        self.taken -= buffer.units
-        self.slots -= buffer.slots
-        self.final -= buffer.final
-        return buffer
-
-    def give_back(self, buffer: Buffer) -> None:
-        """Its addresses are free again."""
-        self.space.release(buffer.address, buffer.units)
+        old = self.buffers.pop(seq.index)
+        self.taken -= old.units
+        self.slots -= old.slots
+        self.final -= old.final
+        return old
 
     def release(self, seq: Sequence) -> None:
         super().release(seq)
-        self.give_back(self.take_back(seq.index))
-        if not self.buffers:
+        old = self.take_back(seq)
+        self.space.release(old.address, old.units)
+        if not self.taken:
             self._need = 1  # an empty pool is like a new one
 
     def tally(self) -> tuple[int, ...]:
@@ -99,8 +96,12 @@ class Contiguous(Tallied):
         metadata = tokens * pool.side_bytes + taken * self.retained.landmark_bytes
         return tokens * pool.payload_bytes, reserved, internal, external, metadata, served * unit, 0
 
-    def held(self, stretches: int) -> list[float] | None:
-        return self.space.held(stretches)
+    @property
+    def addresses(self) -> int:
+        return self.space.size
+
+    def holes(self) -> list[tuple[int, int]]:
+        return self.space.holes()
 
     def check_integrity(self) -> None:
         super().check_integrity()

@@ -79,6 +79,14 @@ class PrefixCache:
             limit -= at
         return found
 
+    def blocks(self, found: Found) -> int:
+        """How many were found."""
+        return sum([last - first for _, first, last in found])
+
+    def held_blocks(self, found: Found) -> int:
+        """How many of those somebody holds."""
+        return sum([last - first for piece, first, last in found if piece.refs])
+
     def pin(self, chain: Sequence[tuple[int, int]], found: Found) -> Hold:
         """Hold the blocks that `match` found."""
         hold = Hold(chain)

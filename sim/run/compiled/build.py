@@ -1,4 +1,4 @@
-"""Programs: the loop, the scheduler, one manager and one cost model, lowered and compiled.
+"""The program: the loops, the scheduler, managers and cost models, lowered and compiled.
 
 The text goes into the user's cache folder, for numba keeps machine code beside a source file.
 """
@@ -15,15 +15,27 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from sim.cost.roofline import Roofline
+from sim.cost.kernels.model import KernelTable
+from sim.cost.roofline import FixedStep, Roofline
+from sim.cost.steps.model import Calibrated
 from sim.engine.loop import Loop
 from sim.engine.scheduler import Scheduler
+from sim.engine.swap import HostSwap
+from sim.policy.counting.buffers import Buffers, RingBuffers
 from sim.policy.counting.capped import SaturatingSum
+from sim.policy.counting.pages import Pages
+from sim.policy.counting.slabs import Rings, Slabs
+from sim.policy.growing import GrowingBuffers, GrowingRings
 from sim.policy.manager import Pool
-from sim.run.compiled import given, lists
-from sim.run.compiled.kinds import REQUEST, ROLES, TIMES
+from sim.policy.paging import RingPages, SelectPages
+from sim.policy.shared_pages import SharedPages
+from sim.policy.sparse_pages import SparsePages
+from sim.policy.spec import Retained
+from sim.policy.state_pages import StatePages
+from sim.policy.virtual import VirtualPages, VirtualRings
+from sim.run.compiled import ahead, given, lists, measured, prefixes, spaces
+from sim.run.compiled.kinds import OWN, REQUEST, ROLES, TIMES
 from sim.run.compiled.lower import Lowering
-from sim.run.compiled.rules import NotLowered
 from sim.sequence import Sequence
 from workloads.errors import InputError
 
@@ -33,18 +45,40 @@ ENTRIES = (
     ("loop", "woke"),
     ("loop", "ran"),
     ("scheduler", "servable"),
-    ("manager", "tally"),
+    ("scheduler", "schedule"),
+    ("scheduler", "advance"),
+    ("scheduler", "complete"),
+    ("scheduler", "depart"),
+    ("scheduler", "takes_arrivals"),
+    ("scheduler", "_longest_context"),
+    ("manager", "tallied"),
     ("manager", "reads"),
     ("cost", "step_as"),
 )
-FIELDS = (*REQUEST, *(f"{name}_{part}" for name in TIMES for part in "sa"))
+FIELDS = (*REQUEST, *OWN, *(f"{name}_{part}" for name in TIMES for part in "sa"))
 """Of a request, in the order in which they lie."""
+CLASSES = {
+    "loop": Loop,
+    "scheduler": Scheduler,
+    "request": Sequence,
+    "swap": HostSwap,
+    "pool": Pool,
+    "seen": SaturatingSum,
+    "retained": Retained,
+    "cost": Roofline,
+}
+MANAGERS: tuple[type, ...] = (
+    Pages, SelectPages, RingPages, SharedPages, StatePages, SparsePages, VirtualPages, VirtualRings,
+    Slabs, Rings, Buffers, RingBuffers, GrowingBuffers, GrowingRings,
+)  # fmt: skip
+"""Exactly these kinds: a subclass may decide otherwise."""
+COSTS: tuple[type, ...] = (Roofline, KernelTable, Calibrated, FixedStep)
 
 
 class Program(NamedTuple):
-    """A run's function, and where in its array things are."""
+    """The function that runs, and where in its array things are."""
 
-    run: Callable[[Any], int]
+    run: Callable[[Any, Any], int]
     fields: tuple[str, ...]  # `role_attribute`, from place 0 on; then come requests
     lists: tuple[tuple[str, str], ...]  # role and attribute
     scratch: tuple[str, ...]
@@ -58,15 +92,16 @@ class Source(NamedTuple):
 
 
 @cache
-def lowered(manager: type) -> Source:
-    """The functions of a run under that kind of manager, as text."""
-    classes = {"loop": Loop, "scheduler": Scheduler, "manager": manager}
-    classes |= {"request": Sequence, "pool": Pool, "cost": Roofline, "seen": SaturatingSum}
-    lowering = Lowering(classes)
+def lowered(managers: tuple[type, ...] = MANAGERS) -> Source:
+    """All functions of runs under these kinds of managers, as text.
+
+    Raises NotLowered where a line that a run may come to has no rule.
+    """
+    lowering = Lowering(CLASSES, managers)
     for role, method in ENTRIES:
         lowering.need(role, method)
-    own = [inspect.getsource(module) for module in (lists, given)]
-    text = "\n\n".join([*(each[each.index(BEGINNING) :] for each in own), lowering.text()])
+    given_too = map(_behind_beginning, (lists, given, ahead, spaces, prefixes, measured))
+    text = "\n\n".join([*given_too, lowering.text()])
     owners = "|".join([*ROLES, "run", "t"])
     fields = sorted(set(re.findall(rf"\bS\[((?:{owners})_\w+)\]", text)))
     places = [f"{name} = {i}" for i, name in enumerate(fields)]
@@ -80,25 +115,21 @@ def lowered(manager: type) -> Source:
     )
 
 
-def is_lowered(manager: type) -> bool:
-    """Whether every line that a run may come to has a rule."""
-    try:
-        lowered(manager)
-    except NotLowered:
-        return False
-    return True
+def _behind_beginning(module: ModuleType) -> str:
+    source = inspect.getsource(module)
+    return source[source.index(BEGINNING) :]
 
 
-def program(manager: type, compiled: bool = True) -> Program:
-    """The program for a kind of manager: machine code, or the same text under Python."""
-    source = lowered(manager)
+def program(compiled: bool = True) -> Program:
+    """Machine code, or the same text under Python."""
+    source = lowered()
     module = _compiled(source.text) if compiled else _interpreted(source.text)
     return Program(module.run, *source[1:])
 
 
-def is_warm(manager: type) -> bool:
+def is_warm() -> bool:
     """Whether there is machine code from an earlier run."""
-    path = _place(_decorated(lowered(manager).text))
+    path = _place(_decorated(lowered().text))
     return any(path.parent.glob(f"__pycache__/{path.stem}.run-*.nbi"))
 
 

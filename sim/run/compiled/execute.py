@@ -8,31 +8,28 @@ import numpy as np
 import simpy
 
 from sim.cost.base import StepCost
+from sim.cost.kernels.model import KernelTable
 from sim.cost.roofline import Roofline
+from sim.cost.steps.model import Calibrated, too_steep
 from sim.engine.closed_loop import ClosedLoop
 from sim.engine.limits import Limits
 from sim.engine.record import Log, Sink, check_tally
 from sim.engine.scheduler import Scheduler
+from sim.hardware import PCIE_4
 from sim.plan import AS_PER_S
-from sim.policy.counting.capped import Saturating
-from sim.policy.counting.pages import Pages
-from sim.policy.counting.slabs import Rings, Slabs
 from sim.policy.manager import Manager
-from sim.policy.paging import RingPages, SelectPages
-from sim.policy.virtual import VirtualPages, VirtualRings
-from sim.run.compiled.build import Program, is_lowered, program
+from sim.run.compiled.bounds import most_as
+from sim.run.compiled.build import COSTS, MANAGERS, Program, program
 from sim.run.compiled.kept import Kept
-from sim.run.compiled.state import State, give_back, make_state
+from sim.run.compiled.regions import Region, regions
+from sim.run.compiled.restore import check, give_back
+from sim.run.compiled.state import State, make_state
+from sim.run.compiled.tables import Table, kernel_said, kernel_table, steps_table
 from sim.run.compiled.window import SLOTS
 from sim.run.tables import InMemory
 from workloads.schema import Trace
 
-MANAGERS: tuple[type, ...] = (
-    Pages, SelectPages, RingPages, Slabs, Rings, VirtualPages, VirtualRings,
-)  # fmt: skip
-"""Exactly these kinds: a subclass may decide otherwise."""
-
-DONE, FULL, SAMPLED, SHORT = range(4)
+DONE, FULL, SAMPLED, SHORT, FAILED = range(5)
 BOUND = 2**62
 
 
@@ -48,6 +45,8 @@ class Job:
     horizon_as: int | None = None
     closed: ClosedLoop | None = None
     fast_forward: bool = True
+    host_bytes_per_s: int = PCIE_4
+    knows_longest: bool = False  # of the contexts, for the cost models that ask
 
     @property
     def interval_as(self) -> int:
@@ -58,40 +57,19 @@ class Job:
 def hindrance(job: Job) -> str | None:
     """Why a run can't be compiled; None where it can."""
     limits, cost = job.limits, job.cost
-    if type(job.manager) not in MANAGERS or not is_lowered(type(job.manager)):
+    if type(job.manager) not in MANAGERS:
         return "its policy is interpreted"
-    if type(cost) is not Roofline:
+    if type(cost) not in COSTS:
         return "its cost model is interpreted"
-    if limits.rules.async_scheduling or limits.pressure.preemption == "swap":
-        return "planning ahead and swapping are interpreted"
+    if AS_PER_S // job.host_bytes_per_s >= 2**31:
+        return "its way to the host is too slow to be counted in 64 bits"
     if job.closed is not None or job.trace.turns is not None:
         return "closed loops and sessions are interpreted"
     if job.interval_as % AS_PER_S and AS_PER_S % job.interval_as:
         return "its samples don't divide a second"
-    if _most_as(job, cost) >= BOUND:
+    if most_as(cost, limits, job.manager) >= BOUND:
         return "its steps may last longer than 64 bits of attoseconds"
     return None
-
-
-def _most_as(job: Job, cost: Roofline) -> int:
-    """More than any step, or any number in the sum of a request's steps, can come to.
-
-    A request takes at most as many steps as the longest context has tokens, and so does an event.
-    """
-    limits, pool = job.limits, job.manager.pool
-    longest, seqs = limits.max_model_len, limits.max_num_seqs
-    static = limits.batching == "static"
-    tokens = seqs * longest if static else limits.max_num_batched_tokens
-    # Attention reads what is kept, twice at most with landmarks; a chunk's tokens see the longest.
-    read_as = 2 * seqs * longest * pool.token_bytes * cost._byte_as
-    pair_as = cost._pair_as + sum([pair for _, pair in cost._windows])
-    token_as = cost._token_as + cost._sample_as + cost._summed_token_as
-    weights_as = max(cost._weight_time_as(tokens + seqs), cost._all_weights_as)
-    step_as = cost._overhead_as + cost._sums_as + weights_as + read_as
-    step_as += (tokens + seqs) * (longest * pair_as + token_as)
-    growth_as = 2 * seqs * pool.token_bytes * cost._byte_as
-    parts = step_as // 10**9 * longest, (growth_as // 10**9 + 1) * longest * longest
-    return max(step_as, *parts)
 
 
 def run_compiled(
@@ -106,39 +84,63 @@ def run_compiled(
     `compiled`: else the same text under Python. `slots`: requests that are there at once, at first.
     """
     manager, cost = job.manager, job.cost
-    assert isinstance(cost, Roofline)
-    scheduler = Scheduler(manager, job.limits)
-    made = program(type(manager), compiled)
-    parts = {
+    scheduler = Scheduler(manager, job.limits, job.knows_longest)
+    made = program(compiled)
+    parts: dict[str, Any] = {
         "scheduler": scheduler,
+        "swap": scheduler.swap,
         "manager": manager,
         "pool": manager.pool,
         "cost": cost,
     }
-    if isinstance(manager, Saturating):
-        parts["seen"] = manager.seen
+    for role in ("seen", "retained", "cut", "space", "cache"):
+        if hasattr(manager, role):
+            parts[role] = getattr(manager, role)
+    placed = regions(parts, job.trace, job.limits.max_num_seqs + 2)
+    placed["cost_weights"] = _weights(job.limits, cost)
     room = min(slots, max(1, len(job.trace)))
-    state = make_state(made, parts, _weights(job.limits, cost), room)
+    state = make_state(made, parts, placed, _table(cost), room)
     horizon_as = 2**62 * AS_PER_S if job.horizon_as is None else job.horizon_as
     for name, as_ in (("loop_horizon_as", horizon_as), ("recorder_interval", job.interval_as)):
         state[f"{name}_s"], state[f"{name}_a"] = divmod(as_, AS_PER_S)
+    state["run_manager"], state["run_cost"] = MANAGERS.index(type(manager)), COSTS.index(type(cost))
+    state["run_ahead"] = job.limits.rules.async_scheduling
+    state["run_spaces"] = "space" in parts
     state["run_fast_forward"] = job.fast_forward
+    state["run_host_byte_as"] = AS_PER_S // job.host_bytes_per_s
+    state["recorder_recomputes"] = job.limits.pressure.preemption == "recompute"
     kept = Kept(state, job.trace, manager, sink or InMemory(), told)
     env = simpy.Environment(initial_time=0)
     env.process(_engine(env, made, state, kept))
     env.run()
     give_back(made, state, parts)
-    manager.check_integrity()
+    _tell(cost, state)
+    check(state, manager)
     check_tally(manager)
     return kept.log(job.interval_as / AS_PER_S)
 
 
-def _weights(limits: Limits, cost: Roofline) -> Any:
+def _table(cost: StepCost) -> Table:
+    if isinstance(cost, KernelTable):
+        return kernel_table(cost)
+    return steps_table(cost) if isinstance(cost, Calibrated) else Table()
+
+
+def _tell(cost: StepCost, state: State) -> None:
+    """Cost models hear what they would have said."""
+    if isinstance(cost, KernelTable):
+        kernel_said(cost, state.said())
+    elif isinstance(cost, Calibrated):
+        cost.answered(state["steps_answers"], state["steps_outside"])
+
+
+def _weights(limits: Limits, cost: StepCost) -> Region:
     """Time to read the weights by tokens of a step; one number where they are all read."""
-    if cost._weights_as is None:
-        return np.array([cost._all_weights_as], np.int64)
-    most = limits.max_num_batched_tokens + limits.max_num_seqs
-    return np.array([cost._reading_as(tokens) for tokens in range(most + 1)], np.int64)
+    times: list[int] = []
+    if isinstance(cost, Roofline):
+        most = limits.max_num_batched_tokens + limits.max_num_seqs if cost._weights_as else 0
+        times = [cost._reading_as(tokens) for tokens in range(most + 1)]
+    return Region(1 + len(times), np.array([len(times), *times], np.int64))
 
 
 def _engine(
@@ -148,7 +150,10 @@ def _engine(
     told = SAMPLED
     waited = 0
     while told != DONE:
-        told = made.run(state.array)
+        told = made.run(state.array, state.floats)
+        if told == FAILED:
+            first, tokens = state["steps_failed_first"], state["steps_failed_tokens"]
+            raise too_steep(first, tokens, state["plan_read_bytes"])
         if told in (FULL, SHORT):
             kept.take()
             if told == SHORT:

@@ -15,24 +15,30 @@ def _made(*_: Any) -> Any:
     raise NotImplementedError("is made by lower")
 
 
-loop_turn = loop_woke = loop_ran = scheduler_servable = _made
-manager_tally = manager_reads = cost_step_as = _made
+loop_turn = loop_woke = loop_ran = ahead_turn = ahead_woke = ahead_ran = _made
+scheduler_servable = scheduler__longest_context = noted_holes = cost_linear = _made
+manager_tallied = manager_reads = _made
 
 # Places in S, which `build` decides.
 WIDTH = 0  # of a request
 arrivals_last_ns = arrivals_next_as_a = arrivals_next_as_s = arrivals_row = arrivals_rows = 0
-arrivals_slots = cost__byte_as = 0
+arrivals_slots = 0
 cost_weights = loop_now_as_a = loop_now_as_s = loop_until_as_a = loop_until_as_s = 0
 manager_context = manager_decoding = plan_context = plan_decodes = plan_growth_bytes = 0
 plan_max_steps = plan_prefill_tokens = plan_read_bytes = plan_step = recorder_event_room = 0
+plan_finished = plan_swap_out = plan_swap_in = plan_longest = recorder_recomputes = 0
+swap__out_bytes = swap__in_bytes = swap_moving = run_host_byte_as = scheduler__knows_longest = 0
 recorder_event_table = recorder_event_width = recorder_events = recorder_interval_a = 0
 recorder_interval_s = recorder_next_sample_as_a = recorder_next_sample_as_s = 0
-recorder_sample_room = recorder_sample_table = recorder_sample_width = recorder_samples = 0
+recorder_hole_room = recorder_holes = recorder_sample_room = recorder_sample_table = (
+    recorder_sample_width
+) = recorder_samples = 0
 recorder_stretch_room = recorder_stretch_table = recorder_stretches = request_arrival_ns = 0
 request_away_a = request_away_s = request_back_a = request_back_s = request_finish_a = 0
 request_finish_s = request_first_a = request_first_s = request_gone_a = request_gone_s = 0
 request_output = request_prompt = request_scheduled_a = request_scheduled_s = 0
-run_end_a = run_end_s = run_fast_forward = run_first = run_growth = run_sampled = 0
+run_failed = run_first_s = run_first_a = run_spaces = run_ahead = 0
+run_end_a = run_end_s = run_fast_forward = run_growth = run_sampled = 0
 run_started = run_steps = run_turn = scheduler__finished = scheduler__unreported = 0
 scheduler_running = scheduler_steps = scheduler_waiting = t_admitted = t_chunks = 0
 t_preempted = 0
@@ -40,7 +46,7 @@ t_preempted = 0
 # -- from here on this is also the beginning of every compiled module --
 
 END, IDLE, WORK = 0, 1, 2
-DONE, FULL, SAMPLED, SHORT = 0, 1, 2, 3
+DONE, FULL, SAMPLED, SHORT, FAILED = 0, 1, 2, 3, 4
 GAP, AWAY, REDONE = 0, 1, 2
 E9, E18 = 10**9, 10**18
 maxsize = 2**62
@@ -100,7 +106,11 @@ def scheduler__plan(
     if S[unreported]:
         list_extend(S, preempted, unreported)
         S[unreported] = 0
+    S[plan_finished] = S[S[scheduler__finished]]
     S[S[scheduler__finished]] = 0  # nobody waits to be told who has left
+    S[plan_swap_out], S[plan_swap_in] = S[swap__out_bytes], S[swap__in_bytes]
+    S[swap__out_bytes] = S[swap__in_bytes] = S[swap_moving] = 0
+    S[plan_longest] = scheduler__longest_context(S) if S[scheduler__knows_longest] else 0
     S[plan_read_bytes], S[plan_growth_bytes] = manager_reads(S)
     S[plan_step] = S[scheduler_steps]
     S[scheduler_steps] += 1
@@ -127,13 +137,8 @@ def recorder_sample(S: list[int], now: tuple[int, int]) -> None:
     S[row], S[row + 1] = now
     S[row + 2] = S[S[scheduler_running]]
     S[row + 3] = S[S[scheduler_waiting]]
-    _tallied(S, row + 4)
-
-
-def _tallied(S: list[int], at: int) -> None:
-    tally = manager_tally(S)
-    for i in range(len(tally)):
-        S[at + i] = tally[i]
+    S[row + 4] = noted_holes(S) if S[run_spaces] else 0
+    manager_tallied(S, row + 5)
 
 
 def _stretch(S: list[int], kind: int, since: int, seq: int, until: tuple[int, int]) -> None:
@@ -149,7 +154,7 @@ def _stretch(S: list[int], kind: int, since: int, seq: int, until: tuple[int, in
 
 
 def recorder_stepped(
-    S: list[int], start: tuple[int, int], done: tuple[tuple[int, int], int, int, int]
+    S: list[int], start: tuple[int, int], done: tuple[tuple[int, int], int, tuple[int, int], int]
 ) -> None:
     end, steps, first, growth = done
     admitted, preempted, chunks = S[t_admitted], S[t_preempted], S[t_chunks]
@@ -159,7 +164,8 @@ def recorder_stepped(
             S[request_scheduled_s + WIDTH * seq], S[request_scheduled_a + WIDTH * seq] = start
         elif S[request_gone_s + WIDTH * seq] >= 0:
             _stretch(S, AWAY, request_gone_s + WIDTH * seq, seq, start)
-            S[request_back_s + WIDTH * seq], S[request_back_a + WIDTH * seq] = start
+            if S[recorder_recomputes]:
+                S[request_back_s + WIDTH * seq], S[request_back_a + WIDTH * seq] = start
     for i in range(S[preempted]):
         seq = S[preempted + 1 + i]
         if S[request_first_s + WIDTH * seq] >= 0:  # it had streamed tokens
@@ -177,13 +183,15 @@ def recorder_stepped(
     S[recorder_events] += 1
     S[row], S[row + 1] = start
     S[row + 2], S[row + 3] = end
-    S[row + 4], S[row + 5] = first, growth
-    S[row + 6], S[row + 7] = S[plan_step], steps
-    S[row + 8], S[row + 9] = S[plan_decodes], S[plan_context]
-    S[row + 10], S[row + 11] = S[plan_read_bytes], S[plan_prefill_tokens]
-    S[row + 12], S[row + 13] = S[S[scheduler_running]], S[S[scheduler_waiting]]
-    S[row + 14], S[row + 15] = S[admitted], S[preempted]
-    _tallied(S, row + 16)
+    S[row + 4], S[row + 5] = first
+    S[row + 6] = growth
+    S[row + 7], S[row + 8] = S[plan_step], steps
+    S[row + 9], S[row + 10] = S[plan_decodes], S[plan_context]
+    S[row + 11], S[row + 12] = S[plan_read_bytes], S[plan_prefill_tokens]
+    S[row + 13], S[row + 14] = S[S[scheduler_running]], S[S[scheduler_waiting]]
+    S[row + 15], S[row + 16] = S[admitted], S[preempted]
+    S[row + 17], S[row + 18] = S[plan_swap_out], S[plan_swap_in]
+    manager_tallied(S, row + 19)
 
 
 def recorder_completed(S: list[int], now: tuple[int, int], first: int, finished: int) -> None:
@@ -228,14 +236,6 @@ def arrivals_answered(S: list[int], now: tuple[int, int], left: int) -> None:
     """Nobody waits for anyone."""
 
 
-def swap_store(S: list[int], seq: int, size_bytes: int) -> None:
-    raise AssertionError("runs that swap are interpreted")
-
-
-def swap_load(S: list[int], seq: int, found: int, size_bytes: int) -> None:
-    raise AssertionError("runs that swap are interpreted")
-
-
 # -- cost and run --------------------------------------------------------------------------------
 
 
@@ -244,32 +244,33 @@ def cost__reading_as(S: list[int], count: int) -> int:
     return S[S[cost_weights] + 1 + min(count, S[S[cost_weights]] - 1)]
 
 
-def execute(S: list[int]) -> tuple[tuple[int, int], int, int, int]:
+def _later(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
+    s, rest = a[0] + b[0], a[1] + b[1]
+    return (s + 1, rest - E18) if rest >= E18 else (s, rest)
+
+
+def execute(S: list[int], F: list[float]) -> tuple[tuple[int, int], int, tuple[int, int], int]:
     """As `sim.run.driver`: when the plan's steps end, how many are run, and what each takes."""
-    first = cost_step_as(
-        S, S[plan_decodes], S[plan_prefill_tokens], S[plan_read_bytes], S[t_chunks]
-    )
-    growth = S[plan_growth_bytes] * S[cost__byte_as]
-    steps = S[plan_max_steps] if S[run_fast_forward] else 1
-    now_s, now_a = S[loop_now_as_s], S[loop_now_as_a]
-    if steps == 1:
-        took_s, took_a = first // E18, first % E18
-    else:
-        took_s, took_a = lasting(steps, first, growth)
-        span_s, span_a = S[loop_until_as_s] - now_s, S[loop_until_as_a] - now_a
+    moved = times(S[run_host_byte_as], S[plan_swap_out] + S[plan_swap_in])
+    now = _later((S[loop_now_as_s], S[loop_now_as_a]), moved)
+    first, growth, valid = cost_linear(S, F)
+    steps = valid if S[run_fast_forward] else 1
+    took = first // E18, first % E18
+    alone = _later(moved, took)
+    if steps > 1:
+        took = lasting(steps, first, growth)
+        span_s, span_a = S[loop_until_as_s] - now[0], S[loop_until_as_a] - now[1]
         if span_a < 0:
             span_s, span_a = span_s - 1, span_a + E18
-        if (took_s, took_a) > (span_s, span_a):
+        if took > (span_s, span_a):
             steps = steps_to_reach(first, growth, span_s, span_a, steps)
-            took_s, took_a = lasting(steps, first, growth)
-    end_s, end_a = now_s + took_s, now_a + took_a
-    if end_a >= E18:
-        end_s, end_a = end_s + 1, end_a - E18
-    return (end_s, end_a), steps, first, growth
+            took = lasting(steps, first, growth)
+    return _later(now, took), steps, alone, growth
 
 
-def run(S: list[int]) -> int:
-    """Until the run ends, a table is full, a sample was taken, or further rows are needed.
+def run(S: list[int], F: list[float]) -> int:
+    """Until the run ends, a table is full, a sample was taken, further rows are needed, or a step
+    would take no time.
 
     A step is planned and timed before it is known who comes in the meantime. Where that needs rows
     that aren't at hand, the step waits in S for the next call.
@@ -285,21 +286,31 @@ def run(S: list[int]) -> int:
                 S[recorder_events] == S[recorder_event_room]
                 or S[recorder_stretches] > S[recorder_stretch_room]
                 or S[recorder_samples] == S[recorder_sample_room]
+                or S[recorder_holes] > S[recorder_hole_room]
             ):
                 return FULL
-            S[run_turn] = loop_turn(S)
+            S[run_turn] = ahead_turn(S) if S[run_ahead] else loop_turn(S)
             if S[run_turn] == END:
                 return DONE
             if S[run_turn] == WORK:
-                end, S[run_steps], S[run_first], S[run_growth] = execute(S)
+                end, S[run_steps], first, S[run_growth] = execute(S, F)
+                if S[run_failed]:
+                    return FAILED
                 S[run_end_s], S[run_end_a] = end
+                S[run_first_s], S[run_first_a] = first
             else:
                 S[run_end_s], S[run_end_a] = S[loop_until_as_s], S[loop_until_as_a]
         end = (S[run_end_s], S[run_end_a])
         if not arrivals_known(S, end):
             return SHORT
         if S[run_turn] == WORK:
-            loop_ran(S, (end, S[run_steps], S[run_first], S[run_growth]))
+            done = (end, S[run_steps], (S[run_first_s], S[run_first_a]), S[run_growth])
+            if S[run_ahead]:
+                ahead_ran(S, done)
+            else:
+                loop_ran(S, done)
+        elif S[run_ahead]:
+            ahead_woke(S, end)
         else:
             loop_woke(S, end)
         S[run_turn] = END

@@ -12,13 +12,15 @@ from sim.engine.record import (
     Log,
     Sink,
     request_columns,
+    stretches,
     tally_names,
     with_uses,
 )
 from sim.plan import AS_PER_S
 from sim.policy.manager import Manager
+from sim.run.compiled.regions import Ints
 from sim.run.compiled.seconds import seconds
-from sim.run.compiled.state import COUNTS, FILLED, State
+from sim.run.compiled.state import COUNTS, FILLED, SAMPLE_COUNTS, State
 from sim.run.compiled.window import Window
 from workloads.schema import Trace
 from workloads.spool import forget
@@ -44,7 +46,9 @@ class Kept:
         self._ends: list[Any] = []
         self._away = np.zeros(state.slots)  # of the request in each slot
         self._redone = np.zeros(state.slots)
+        self._held = bytearray()
         self._end_s = 0.0
+        self._ended = False
 
     def take(self) -> None:
         """Empty the tables."""
@@ -53,12 +57,10 @@ class Kept:
         part: dict[str, Column] = {
             "start_s": seconds(t[:, 0], t[:, 1]),
             "end_s": seconds(t[:, 2], t[:, 3]),
-            "first_step_s": seconds(t[:, 4] // AS_PER_S, t[:, 4] % AS_PER_S),
-            "step_growth_s": seconds(t[:, 5] // AS_PER_S, t[:, 5] % AS_PER_S),
+            "first_step_s": seconds(t[:, 4], t[:, 5]),
+            "step_growth_s": seconds(t[:, 6] // AS_PER_S, t[:, 6] % AS_PER_S),
         }
-        nothing = np.zeros(len(t), np.int64)
-        columns = [*(t[:, i].copy() for i in range(6, COUNTS)), nothing, nothing]  # no swapping
-        part |= zip(EVENT_COUNTS, columns, strict=True)
+        part |= zip(EVENT_COUNTS, (t[:, i].copy() for i in range(7, COUNTS)), strict=True)
         part |= {name: t[:, COUNTS + i] for i, name in enumerate(self._tally)}
         if len(t):
             self._end_s = float(part["end_s"][-1])
@@ -69,7 +71,10 @@ class Kept:
             "running": q[:, 2].copy(),
             "waiting": q[:, 3].copy(),
         }
-        sampled |= {name: q[:, 4 + i] for i, name in enumerate(self._tally)}
+        sampled |= {name: q[:, SAMPLE_COUNTS + i] for i, name in enumerate(self._tally)}
+        if self._manager.addresses:
+            holes = state.table("recorder_hole")
+            self._held += stretches(q[:, 4], holes, self._manager.addresses)
         self._samples.append(with_uses(self._manager, sampled))
         g = state.table("recorder_stretch")
         slot, until = g[:, 0] - state.first, seconds(g[:, 4], g[:, 5])
@@ -100,7 +105,7 @@ class Kept:
 
     def log(self, interval_s: float) -> Log:
         """All tables, once the run has ended and the last of its own were taken."""
-        window = self._window
+        window, self._ended = self._window, True
         self._note(window.all())
         while window.end < len(self._trace):
             window.load()
@@ -119,7 +124,7 @@ class Kept:
             np.concatenate(self._gaps),
             self._end_s,
             np.concatenate(self._ends),
-            np.empty((0, STRETCHES), np.uint8),
+            np.frombuffer(self._held, np.uint8).reshape(-1, STRETCHES),
             interval_s,
         )
 
@@ -136,7 +141,7 @@ class Kept:
             "first_scheduled_s": self._instants("scheduled", slots),
             "first_token_s": self._instants("first", slots),
             "finish_s": self._instants("finish", slots),
-            "generated_tokens": requests["generated"] + decoded,
+            "generated_tokens": requests["generated"] + decoded - self._under_way(slots, joined),
             "preemptions": state.of("preemptions")[slots],
             "recomputed_tokens": state.of("recomputed")[slots],
             "cached_tokens": state.of("cached")[slots],
@@ -154,6 +159,19 @@ class Kept:
         self._sink.add("requests", request_columns(window.begin, asked, refused, had))
         self._away[slots] = self._redone[slots] = 0.0
         window.free(len(slots))
+
+    def _under_way(self, slots: Any, joined: Ints) -> Ints:
+        """1 for each request that a step still in flight would give a token."""
+        state = self._state
+        awaiting = np.zeros(state.slots, np.int64)
+        if self._ended and state["loop_flying"]:
+            at = state["flight_chunks_list"]
+            chunks = state.array[at + 1 : at + 1 + 4 * state.array[at]].reshape(-1, 4)
+            awaiting[chunks[chunks[:, 3] > 0, 0] - state.first] = 1
+            awaiting[np.array(state.listed("flight_finished_list"), int) - state.first] = 1
+            awaiting[slots[(joined >= 0) & (joined < state["manager_tick"])]] = 1
+        under_way: Ints = awaiting[slots]
+        return under_way
 
     def _instants(self, name: str, slots: Any) -> Column:
         whole, rest = self._state.of(f"{name}_s")[slots], self._state.of(f"{name}_a")[slots]

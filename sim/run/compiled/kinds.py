@@ -9,15 +9,36 @@ ROLES: dict[str, dict[str, str]] = {
         "plan": "plan",
     },
     "scheduler": {"self": "scheduler", "manager": "manager", "swap": "swap", "plan": "plan"},
-    "manager": {"self": "manager", "pool": "pool", "seen": "seen"},
+    "manager": {
+        "self": "manager",
+        "pool": "pool",
+        "seen": "seen",
+        "retained": "retained",
+        "cut": "cut",
+        "space": "space",
+        "trial": "trial",
+        "calendar": "calendar",
+        "cache": "cache",
+    },
     "seen": {"self": "seen"},
     "swap": {"self": "swap"},
     "cost": {"self": "cost"},
     "request": {},
     "pool": {"self": "pool"},
+    "retained": {"self": "retained"},
+    "cut": {},
+    "space": {},
+    "trial": {},
+    "calendar": {},
+    "cache": {},
+    "pieces": {},
     "recorder": {},
     "arrivals": {},
     "plan": {},
+    "flight": {},
+    "kernel": {},
+    "steps": {},
+    "measured": {},
 }
 """Parts by the names under which others know them. Each has its fields in one record."""
 
@@ -55,6 +76,13 @@ PAIRS = {
     ("manager", "_due"): "pairs",
     ("manager", "_vectors"): "pairs",
 }
+COPIES = {("manager", "_copied"): "copies"}
+BY_REQUEST = {("manager", "buffers"): "buffer", ("manager", "_holds"): "hold"}
+"""Parts of a request that others keep by its number: fields of it, under that beginning."""
+UNSEEN = {"swap": ("self._out.", "self._in.")}
+"""How calls begin that only an executor cares for, by the role in which they are made."""
+RETURNED = {("calendar", "at"): "list"}
+"""Lists that calls answer."""
 
 LOCALS: dict[str, dict[str, str]] = {
     "scheduler": {
@@ -76,6 +104,10 @@ LOCALS: dict[str, dict[str, str]] = {
 """Names of local variables and parameters that are lists."""
 
 CHUNK = ("request", "start", "tokens", "last")
+ITEMS = {"chunk": CHUNK, "copied": ("request", "address", "units", "slots")}
+"""Items of lists by the names under which they are looked at: four numbers each."""
+PARTS = {"old": "buffer", "hold": "hold"}
+"""Names of what `BY_REQUEST` knows."""
 
 REQUEST = (
     "arrival_ns",
@@ -99,8 +131,26 @@ REQUEST = (
 )
 """A request's integers, as `sim.sequence.Sequence` has them; `row` is the trace's."""
 
+OWN = (
+    "due",
+    "buffer_address",
+    "buffer_units",
+    "buffer_slots",
+    "buffer_final",
+    "chain",
+    "hold_done",
+    "hold_first",
+    "hold_inside",
+    "hold_last",
+    "hold_run",
+    "hold_start",
+)
+"""What some managers keep of a request beside it."""
+
 TIMES = ("scheduled", "first", "finish", "away", "gone", "back")
 """Instants of a request: `_s` is -1 while there was none."""
+UNSET = ("joined_tick", "admission", "due", "chain", *(f"{name}_s" for name in TIMES))
+"""What is -1 of a request at first; the rest is 0, or told by the trace."""
 
 GIVEN = {
     "by_admission",
@@ -114,7 +164,31 @@ GIVEN = {
     "arrivals_receive",
     "arrivals_answered",
     "cost__reading_as",
-    "swap_store",
-    "swap_load",
+    "bit_length",
+    "chain",
+    "space_largest",
+    "space_served",
+    "space_allocate",
+    "space_release",
+    "space_copy",
+    "trial_allocate",
+    "trial_release",
+    "calendar_expect",
+    "calendar_forget",
+    "calendar_next",
+    "calendar_at",
+    "cache_match",
+    "cache_blocks",
+    "cache_held_blocks",
+    "cache_pin",
+    "cache_publish",
+    "cache_unpin",
+    "cache_evict",
 }
-"""Functions that `given` has in both forms: lists, records and clocks rather than decisions."""
+"""Functions that the other files have in both forms: containers, records and clocks rather than
+decisions."""
+
+
+def code(text: str) -> int:
+    """A number that stands for a word, for comparing it."""
+    return int.from_bytes(text.encode()[:7])

@@ -12,6 +12,14 @@ request_admission = request_joined_tick = request_target = 0
 # -- from here on this is also the beginning of every compiled module --
 
 
+def bit_length(x: int) -> int:
+    n = 0
+    while x:
+        x >>= 1
+        n += 1
+    return n
+
+
 def list_append(S: list[int], at: int, value: int) -> None:
     n = S[at] + 1
     S[at] = n
@@ -114,10 +122,16 @@ def contexts(S: list[int], at: int) -> int:
     return total
 
 
-def chunks_append(S: list[int], at: int, request: int, start: int, tokens: int, last: int) -> None:
+def items_append(S: list[int], at: int, a: int, b: int, c: int, d: int) -> None:
     i = at + 1 + 4 * S[at]
-    S[i], S[i + 1], S[i + 2], S[i + 3] = request, start, tokens, last
+    S[i], S[i + 1], S[i + 2], S[i + 3] = a, b, c, d
     S[at] += 1
+
+
+def items_remove(S: list[int], at: int, item: int) -> None:
+    for j in range(item, at + 1 + 4 * (S[at] - 1)):
+        S[j] = S[j + 4]
+    S[at] -= 1
 
 
 def tokens(S: list[int], at: int) -> int:
@@ -133,7 +147,7 @@ def drop_preempted(S: list[int], at: int, running: int) -> None:
     for i in range(n):
         j = at + 1 + 4 * i
         if list_has(S, running, S[j]):
-            chunks_append(S, at, S[j], S[j + 1], S[j + 2], S[j + 3])
+            items_append(S, at, S[j], S[j + 1], S[j + 2], S[j + 3])
 
 
 def heap_top(S: list[int], at: int) -> tuple[int, int, int]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sim.engine.requests import nanoseconds
 from sim.plan import AS_PER_S
 from sim.run.compiled.build import FIELDS
-from sim.run.compiled.kinds import TIMES
+from sim.run.compiled.kinds import UNSET
 from sim.run.compiled.state import State
 from workloads.schema import Trace
 
@@ -30,7 +30,7 @@ class Window:
         self._slots: Ints = np.empty(0, np.int64)  # of rows begin to end
         self._free: Ints = np.arange(state.slots)
         self._blank = np.zeros(len(FIELDS), np.int64)
-        for name in ("joined_tick", "admission", *(f"{name}_s" for name in TIMES)):
+        for name in UNSET:
             self._blank[FIELDS.index(name)] = -1
         state["arrivals_last_ns"] = -1
         self.load()

@@ -7,29 +7,32 @@ from random import Random
 import numpy as np
 import pytest
 
-from sim.cost.roofline import Roofline
-from sim.engine.limits import Pressure
+from sim.engine.ahead import serve_ahead
 from sim.engine.loop import serve
 from sim.engine.record import Log, Recorder
 from sim.engine.requests import AS_PER_NS
 from sim.engine.scheduler import Scheduler
-from sim.hardware import find_device
-from sim.model.presets import find_model
+from sim.model.layers import LayerGroup
+from sim.model.states import StateGroup, StatePart
 from sim.plan import AS_PER_S
 from sim.policy.counting.pages import Pages
-from sim.policy.manager import Manager
+from sim.policy.manager import Manager, Stored
 from sim.policy.registry import parse_policy
 from sim.run.compiled import given, state
-from sim.run.compiled.build import lowered
-from sim.run.compiled.execute import MANAGERS, Job, hindrance, run_compiled
+from sim.run.compiled.build import MANAGERS, lowered
+from sim.run.compiled.execute import Job, hindrance, run_compiled
 from sim.run.compiled.rules import NotLowered
 from sim.run.compiled.seconds import seconds
 from sim.run.driver import run_simulated, steps_to_reach
-from tests.sim.histories.made import History, history
+from tests.sim.histories.made import FULL, History, cost_of, history
 
 VALUES = int(os.environ.get("COMPILED_VALUES", "40_000"))
 HISTORIES = int(os.environ.get("COMPILED_HISTORIES", "60"))
-COST = Roofline(find_model("llama-3.1-8b"), find_device("rtx-4090"))
+STATES = (StateGroup(2, "mamba", (StatePart("state", 150, 2, 1),)),)
+CHOSEN = (
+    LayerGroup(2, "sparse_mla", 1, 40, 0, latent_dim=32, selects=6),
+    LayerGroup(1, "indexer", 1, 8, 0),
+)
 
 
 def test_seconds_are_those_of_exact_division() -> None:
@@ -58,31 +61,41 @@ def test_a_pair_of_64_bits_counts_as_a_long_integer_does() -> None:
         assert given.steps_to_reach(first, growth, *divmod(span, AS_PER_S), limit) == expected
 
 
+def drawn(number: int) -> History:
+    """The history, every tenth with states of sequences and another one with chosen tokens."""
+    one = history(3, number)
+    pool = one.pool
+    if number % 10 == 3:
+        pool = replace(pool, groups=FULL[0], states=STATES).storing(FULL[1])
+    elif number % 10 == 7:
+        pool = replace(pool, groups=CHOSEN).storing((Stored(80, 0), Stored(12, 0)))
+    else:
+        return one
+    return replace(one, policy=f"paging:block_size={1 + number % 5}", pool=pool)
+
+
 def job(given_history: History) -> Job:
-    """The history, as far as it can be compiled: in step, recomputing, by roofline."""
-    limits = given_history.limits
-    limits = replace(
-        limits,
-        rules=replace(limits.rules, async_scheduling=False),
-        pressure=Pressure(victim=limits.pressure.victim),
-    )
+    """The history, as far as it can be compiled: in an open loop."""
     horizon_s = given_history.horizon_s
+    manager = parse_policy(given_history.policy).manager(given_history.pool)
     return Job(
         given_history.trace,
-        parse_policy(given_history.policy).manager(given_history.pool),
-        limits,
-        COST,
+        manager,
+        given_history.limits,
+        cost_of(given_history, manager),
         given_history.interval_s,
         None if horizon_s is None else round(horizon_s * 1e9) * AS_PER_NS,
         None,
         given_history.fast_forward,
+        knows_longest=True,
     )
 
 
 def interpreted(work: Job, manager: Manager) -> Log:
     recorder = Recorder(work.trace, work.interval_s)
-    scheduler = Scheduler(manager, work.limits)
-    effects = serve(work.trace, scheduler, recorder, work.horizon_as)
+    scheduler = Scheduler(manager, work.limits, work.knows_longest)
+    loop = serve_ahead if work.limits.rules.async_scheduling else serve
+    effects = loop(work.trace, scheduler, recorder, work.horizon_as)
     run_simulated(effects, work.cost, work.fast_forward)
     return recorder.log()
 
@@ -111,18 +124,18 @@ def test_random_histories_give_the_same_bytes(
         pytest.skip("compiling takes minutes: make compiled")
     kinds: set[type] = set()
     done = preemptions = number = 0
-    histories = HISTORIES if compiled else 60  # the same text under Python takes its time
+    histories = HISTORIES if compiled else 90  # the same text under Python takes its time
     while done < histories:
-        drawn = history(3, number)
+        one = drawn(number)
         number += 1
-        work = job(drawn)
+        work = job(one)
         if hindrance(work) is not None:
             continue
-        expected = interpreted(work, parse_policy(drawn.policy).manager(drawn.pool))
+        expected = interpreted(work, parse_policy(one.policy).manager(one.pool))
         same(run_compiled(work, compiled), expected)
         with monkeypatch.context() as few:
             few.setattr(state, "ROWS", 1 + done % 3)
-            same(run_compiled(job(drawn), compiled, slots=1 + done % 4), expected)
+            same(run_compiled(job(one), compiled, slots=1 + done % 4), expected)
         kinds.add(type(work.manager))
         preemptions += int(expected.requests["preemptions"].sum())
         done += 1
@@ -153,4 +166,4 @@ def test_a_source_without_a_rule_is_not_lowered() -> None:
             return len([tokens for _ in "ab"])
 
     with pytest.raises(NotLowered):
-        lowered(Strange)
+        lowered((Strange,))
