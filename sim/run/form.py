@@ -53,6 +53,7 @@ def _job(setup: "Setup", cost: "StepCost") -> "Job":
         setup.closed,
         setup.fast_forward,
         setup.device.host_bytes_per_s,
+        setup.knows_longest,
     )
 
 

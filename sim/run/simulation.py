@@ -113,6 +113,11 @@ class Setup:
         """The horizon in attoseconds, to the nanosecond as arrivals are."""
         return None if self.horizon_s is None else round(self.horizon_s * 1e9) * AS_PER_NS
 
+    @property
+    def knows_longest(self) -> bool:
+        """Whether its cost model asks for the longest context."""
+        return self.profile is not None and self.engine.kernels.length_skew
+
     def cost(self) -> StepCost:
         """A fresh cost model for one run."""
         if self.own_cost is not None:
@@ -318,8 +323,8 @@ def start(
     `told` hears now and then what share of the requests has left; tables go to the `sink`.
     """
     if scheduler is None:
-        skewed = setup.profile is not None and setup.engine.kernels.length_skew
-        scheduler = Scheduler(setup.policy.manager(setup.pool), setup.limits, knows_longest=skewed)
+        manager = setup.policy.manager(setup.pool)
+        scheduler = Scheduler(manager, setup.limits, setup.knows_longest)
     recorder = Recorder(setup.trace, setup.interval_s, told, sink)
     loop = serve_ahead if setup.limits.rules.async_scheduling else serve
     effects = loop(setup.trace, scheduler, recorder, setup.horizon_as, setup.closed)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from itertools import pairwise
+from typing import NamedTuple
 
 from sim.cost.base import StepCost
 from sim.cost.kernels.all_reduce import MeasuredAllReduce
@@ -11,6 +12,7 @@ from sim.cost.roofline import FixedStep, Roofline
 from sim.cost.steps.model import Calibrated, interpolate
 from sim.engine.limits import Limits
 from sim.plan import AS_PER_S
+from sim.policy.counting.capped import Saturating
 from sim.policy.manager import Manager
 from sim.policy.shared_pages import SharedPages
 
@@ -20,13 +22,14 @@ def most_as(cost: StepCost, limits: Limits, manager: Manager) -> int:
 
     A request takes at most as many steps as the longest context has tokens, and so does an event.
     """
-    longest = limits.max_model_len
+    longest = min(limits.max_model_len, manager.longest() + 1)
+    most = Most(longest, limits.max_num_seqs, _tokens(limits, manager, longest))
     if isinstance(cost, Roofline):
-        step_as, growth_as = _roofline(cost, limits, manager)
+        step_as, growth_as = _roofline(cost, most, manager)
     elif isinstance(cost, KernelTable):
-        step_as, growth_as = _kernels(cost, limits, manager)
+        step_as, growth_as = _kernels(cost, most, manager)
     elif isinstance(cost, Calibrated):
-        step_as, growth_as = _steps(cost, limits)
+        step_as, growth_as = _steps(cost, most)
     else:
         assert isinstance(cost, FixedStep)
         step_as, growth_as = cost._step_as, 0
@@ -34,14 +37,26 @@ def most_as(cost: StepCost, limits: Limits, manager: Manager) -> int:
     return max(step_as, *parts)
 
 
-def _tokens(limits: Limits) -> int:
-    """Most tokens of a step that aren't decoded."""
-    static = limits.batching == "static"
-    return limits.max_num_seqs * limits.max_model_len if static else limits.max_num_batched_tokens
+class Most(NamedTuple):
+    """Of what steps are made of."""
+
+    longest: int  # tokens of a context
+    seqs: int
+    tokens: int  # that are prefilled in one step
 
 
-def _roofline(cost: Roofline, limits: Limits, manager: Manager) -> tuple[int, int]:
-    longest, seqs, tokens = limits.max_model_len, limits.max_num_seqs, _tokens(limits)
+def _tokens(limits: Limits, manager: Manager, longest: int) -> int:
+    if limits.batching == "continuous":
+        return limits.max_num_batched_tokens
+    every = limits.max_num_seqs * longest
+    if isinstance(manager, Saturating) and manager.evicts:
+        return every
+    held = manager.pool.capacity_bytes // max(manager.pool.token_bytes, 1)
+    return min(every, held + limits.max_num_seqs)  # what is computed is kept
+
+
+def _roofline(cost: Roofline, most: Most, manager: Manager) -> tuple[int, int]:
+    longest, seqs, tokens = most
     pool = manager.pool
     # Attention reads what is kept, twice at most with landmarks, and states are written, too; a
     # chunk's tokens see the longest. A copy reads and writes what fits into memory.
@@ -54,21 +69,29 @@ def _roofline(cost: Roofline, limits: Limits, manager: Manager) -> tuple[int, in
     return step_as, 2 * seqs * pool.token_bytes * cost._byte_as
 
 
-def _kernels(cost: KernelTable, limits: Limits, manager: Manager) -> tuple[int, int]:
-    longest, seqs, tokens = limits.max_model_len, limits.max_num_seqs, _tokens(limits)
+def _kernels(cost: KernelTable, most: Most, manager: Manager) -> tuple[int, int]:
+    longest, seqs, tokens = most
     grid = cost._attention
-    rows = [row for by_earlier in grid._tree.values() for row in by_earlier.values()]
+    reach = min((chunk for chunk in grid.chunks if chunk >= tokens), default=grid.chunks[-1])
+    rows = [
+        row
+        for chunk, by_earlier in grid._tree.items()
+        if chunk <= reach
+        for row in by_earlier.values()
+    ]
     lines = [line for row in rows for line in row.values()]
-    reached = seqs * longest  # tokens whose keys are read, and as many of copies and landmarks
-    if not isinstance(manager, SharedPages):
-        reached = min(reached, manager.pool.capacity_bytes // cost._token_bytes + 1)
-    attention_us = 2 * max(max(line.ys) for line in lines) + 4 * reached * cost._key_us
-    attention_us += tokens * longest * cost._pair_us
+    reached = seqs * longest  # tokens whose keys are read, by each that shares them
+    if not isinstance(manager, SharedPages):  # copies and landmarks are read, too
+        reached = min(reached, 4 * (manager.pool.capacity_bytes // cost._token_bytes + 1))
+    if seqs <= min(grid.most_decodes, grid.most_decodes_beside or seqs):
+        reached = min(reached, seqs * max(0, longest - cost._contexts[-1]))
+    attention_us = 2 * max(max(line.ys) for line in lines) + reached * cost._key_us
+    beyond = max(0, longest - grid.longest_earlier) + max(0, tokens - grid.chunks[-1])
+    attention_us += tokens * beyond * cost._pair_us
     if cost._skew:
         attention_us += cost._skew.key_us * longest
     per_token = [*cost._per_layer.values(), *cost._per_step]
-    most = max(cost._most_tokens, 1)
-    dense_us = 3 * cost._layers * sum(_most(per_token, most))
+    dense_us = 2 * cost._layers * sum(_most(per_token, max(cost._most_tokens, 1)))
     dense_us += (tokens + seqs) * cost._token_us + cost.rules.host_overhead_s * 1e6
     dense_us += sum(_most(cost._per_sequence, tokens + seqs))
     if cost._experts:
@@ -94,9 +117,9 @@ def _steepest(line: Line) -> float:
     return max((abs(high - low) / (b - a) for (a, low), (b, high) in pairs), default=0.0)
 
 
-def _steps(cost: Calibrated, limits: Limits) -> tuple[int, int]:
+def _steps(cost: Calibrated, most: Most) -> tuple[int, int]:
     """Between knots times are lines, so the knots and the ends decide."""
-    longest, seqs, tokens = limits.max_model_len, limits.max_num_seqs, _tokens(limits)
+    longest, seqs, tokens = most
     section, dense, sampling = cost._section, cost._table.dense, cost._table.sampling
     batches = tuple(line.batch for line in section.decode)
     contexts = {context for line in section.decode for context in line.context}
@@ -117,13 +140,16 @@ def _steps(cost: Calibrated, limits: Limits) -> tuple[int, int]:
         for past in (0, *pasts, longest)
     ]
     lines += [(dense.knots, dense.seconds)]
-    most = max(tokens + seqs, *sizes, *dense.knots)
+    whole = max(tokens + seqs, *sizes, *dense.knots)
     first = max(abs(interpolate(*line, 1)) for line in lines)
     more = max(
-        abs(interpolate(*line, at)) / at for line in lines for at in (*line[0], most) if at > 1
+        abs(interpolate(*line, at)) / at
+        for line in lines
+        for at in (*line[0], all_tokens)
+        if at > 1
     )
     sampling_s = max(
         abs(interpolate(sampling.knots, sampling.seconds, at)) for at in (*sampling.knots, seqs)
     )
-    step_s = 2 * (decode_s + sampling_s + seqs * first + most * more)
+    step_s = 2 * (decode_s + sampling_s + seqs * first + whole * more)
     return int(step_s * AS_PER_S), int(2 * slope_s * AS_PER_S)

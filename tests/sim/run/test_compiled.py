@@ -24,10 +24,11 @@ from sim.run.compiled.execute import Job, hindrance, run_compiled
 from sim.run.compiled.rules import NotLowered
 from sim.run.compiled.seconds import seconds
 from sim.run.driver import run_simulated, steps_to_reach
-from tests.sim.histories.made import FULL, History, cost_of, history
+from tests.sim.histories.made import FULL, History, cost_of, history, plain_cost
 
 VALUES = int(os.environ.get("COMPILED_VALUES", "40_000"))
 HISTORIES = int(os.environ.get("COMPILED_HISTORIES", "60"))
+COST = plain_cost("roofline")
 STATES = (StateGroup(2, "mamba", (StatePart("state", 150, 2, 1),)),)
 CHOSEN = (
     LayerGroup(2, "sparse_mla", 1, 40, 0, latent_dim=32, selects=6),
@@ -154,9 +155,9 @@ def test_a_subclass_is_never_taken_for_its_base() -> None:
 
 
 def test_times_beyond_64_bits_are_interpreted() -> None:
-    work = replace(job(history(3, 0)), manager=Pages(history(3, 0).pool, 2))
+    work = replace(job(history(3, 0)), manager=Pages(history(3, 0).pool, 2), cost=COST)
     assert hindrance(work) is None
-    long = replace(work, limits=replace(work.limits, max_model_len=2**40))
+    long = replace(work, limits=replace(work.limits, max_num_batched_tokens=2**50))
     assert hindrance(long) == "its steps may last longer than 64 bits of attoseconds"
 
 
