@@ -85,7 +85,8 @@ def _kernels(cost: KernelTable, most: Most, manager: Manager) -> tuple[int, int]
         reached = min(reached, 4 * (manager.pool.capacity_bytes // cost._token_bytes + 1))
     if seqs <= min(grid.most_decodes, grid.most_decodes_beside or seqs):
         reached = min(reached, seqs * max(0, longest - cost._contexts[-1]))
-    attention_us = 2 * max(max(line.ys) for line in lines) + reached * cost._key_us
+    added = 1.5 if grid.most_decodes_beside else 2.0  # what wasn't measured together is added
+    attention_us = added * max(max(line.ys) for line in lines) + reached * cost._key_us
     beyond = max(0, longest - grid.longest_earlier) + max(0, tokens - grid.chunks[-1])
     attention_us += tokens * beyond * cost._pair_us
     if cost._skew:
