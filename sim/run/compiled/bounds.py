@@ -144,10 +144,7 @@ def _steps(cost: Calibrated, most: Most) -> tuple[int, int]:
     whole = max(tokens + seqs, *sizes, *dense.knots)
     first = max(abs(interpolate(*line, 1)) for line in lines)
     more = max(
-        abs(interpolate(*line, at)) / at
-        for line in lines
-        for at in (*line[0], all_tokens)
-        if at > 1
+        abs(interpolate(*line, at)) / at for line in lines for at in (*line[0], whole) if at > 1
     )
     sampling_s = max(
         abs(interpolate(sampling.knots, sampling.seconds, at)) for at in (*sampling.knots, seqs)

@@ -108,6 +108,7 @@ class Kept:
         window, self._ended = self._window, True
         self._note(window.all())
         while window.end < len(self._trace):
+            self._state["arrivals_row"] = self._state["arrivals_rows"]  # nobody comes any more
             window.load()
             self._note(window.all())
             forget(self._trace)
