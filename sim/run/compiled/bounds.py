@@ -91,10 +91,10 @@ def _kernels(cost: KernelTable, most: Most, manager: Manager) -> tuple[int, int]
     attention_us += tokens * beyond * cost._pair_us
     if cost._skew:
         attention_us += cost._skew.key_us * longest
-    per_token = [*cost._per_layer.values(), *cost._per_step]
+    per_token = [*cost._per_layer.values(), *cost._per_step.values()]
     dense_us = 2 * cost._layers * sum(_most(per_token, max(cost._most_tokens, 1)))
     dense_us += (tokens + seqs) * cost._token_us + cost.rules.host_overhead_s * 1e6
-    dense_us += sum(_most(cost._per_sequence, tokens + seqs))
+    dense_us += sum(_most(cost._per_sequence.values(), tokens + seqs))
     if cost._experts:
         dense_us += cost._layers * max(max(one.ys) for one in cost._experts._lines.values())
     if cost._reduce:

@@ -83,7 +83,10 @@ def kernel_table(cost: KernelTable) -> Table:
         )
     ]
     fields["lines"] = table.put([len(layered) // 3, *layered])
-    for name, lines in (("step", cost._per_step), ("sequence", cost._per_sequence)):
+    for name, lines in (
+        ("step", cost._per_step.values()),
+        ("sequence", cost._per_sequence.values()),
+    ):
         places = [line(one) for one in lines]
         fields[f"{name}_lines"] = table.put([len(places), *places])
     experts = cost._experts
