@@ -1,14 +1,14 @@
 """What the commands `sweep` and `search` do, as functions that answer with data frames."""
 
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sim.run.options import RunOptions
+import numpy as np
+
 from sim.sweep.answer import answer_lines
-from sim.sweep.grid import Grid, make_grid, option_names
+from sim.sweep.given import grid_from
+from sim.sweep.grid import Grid, Value, read_values
 from sim.sweep.journal import Journal, journal_in
 from sim.sweep.question import question_of
 from sim.sweep.runners import runner
@@ -16,7 +16,6 @@ from sim.sweep.search import Found, Search
 from sim.sweep.sweep import plan_of, run_sweep
 from sim.sweep.table import columns_of, write_table
 from workloads import read_trace
-from workloads.errors import InputError
 from workloads.schema import Trace
 
 if TYPE_CHECKING:
@@ -35,7 +34,8 @@ def sweep(
     **options: Any,
 ) -> "pd.DataFrame":
     """Every combination of options as a row: those of `simulate`, and of policies by their names,
-    each one value or a list, tuple or range of them.
+    each one value, a list, tuple, range or array of them, or text as on the command line: "16,32",
+    "0.5:3:0.5".
 
     With a `folder`, finished runs and the table are kept there, and are not run again. `jobs` are
     processes (every core), `on` is "here", "ray" or "ray://HOST:10001". Raises InputError.
@@ -89,22 +89,19 @@ def search(
 
 
 def _grid(options: dict[str, Any]) -> Grid:
-    many = {name: list(value) for name, value in options.items()
-            if isinstance(value, list | tuple | range)}  # fmt: skip
-    single = {name: value for name, value in options.items() if name not in many}
-    for name in [name for name in single if name not in option_names()]:
-        many[name] = [single.pop(name)]
-    if "model" not in options:
-        raise InputError("model: missing")
-    single.setdefault("model", many["model"][0] if many.get("model") else "")
-    return make_grid(RunOptions(**single), many)
+    return grid_from({name: _values(name, given) for name, given in options.items()})
 
 
-@contextmanager
-def _journal(folder: str | Path | None) -> Iterator[Journal]:
-    if folder is not None:
-        with journal_in(Path(folder)) as journal:
-            yield journal
-        return
-    with tempfile.TemporaryDirectory() as place, journal_in(Path(place)) as journal:
-        yield journal
+def _values(name: str, given: Any) -> list[Value]:
+    """Texts are read as on the command line; all else is what it is."""
+    if isinstance(given, np.ndarray):
+        given = given.tolist()
+    several = given if isinstance(given, list | tuple | range) else [given]
+    found: list[Value] = []
+    for one in several:
+        found += read_values(name, [one]) if isinstance(one, str) else [one]
+    return found
+
+
+def _journal(folder: str | Path | None) -> AbstractContextManager[Journal]:
+    return nullcontext(Journal(None)) if folder is None else journal_in(Path(folder))

@@ -64,7 +64,6 @@ def search(
     from reports.frontier import PAGE, write_frontier
     from sim.run.service_level import limits_ms
     from sim.sweep.answer import answer_lines, answer_record
-    from sim.sweep.fingerprint import settings_of
     from sim.sweep.given import grid_of
     from sim.sweep.journal import journal_in
     from sim.sweep.question import question_of
@@ -82,7 +81,7 @@ def search(
         table = columns_of(searched.rows)
         write_table(table, output)
         lines = list(answer_lines(searched, requests))
-        settings = [*settings_of(grid.base), question.over]
+        settings = [*grid.varied, question.over]
         write_frontier(table, settings, limits_ms(grid.base.slo), output / PAGE, lines)
     if json:
         print(dumps(answer_record(searched, requests), indent=1, allow_nan=False))

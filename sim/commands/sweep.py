@@ -82,7 +82,7 @@ def sweep(
 
             table = run_sweep(plan, work, requests, journal, where, done)
         write_table(table, output)
-        write_frontier(table, list(plan[0].settings), limits_ms(grid.base.slo), output / PAGE)
+        write_frontier(table, grid.varied, limits_ms(grid.base.slo), output / PAGE)
     failed = sum(error is not None for error in table["error"])
     if json:
         print(

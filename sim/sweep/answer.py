@@ -4,10 +4,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from sim.run.simulation import Setup, prepared
+from sim.sweep.grid import Value
 from sim.sweep.limits_told import binding, broken, lost_answers, margin
 from sim.sweep.search import Found, Searched
 from sim.sweep.serve_lines import serve_lines
 from workloads.schema import Trace
+
+MOST_REFUSED = 5
+"""Told one by one; the table has them all."""
 
 
 def answer_lines(searched: Searched, trace: Trace) -> Iterator[str]:
@@ -15,6 +19,7 @@ def answer_lines(searched: Searched, trace: Trace) -> Iterator[str]:
     best = searched.best
     if best is None:
         yield "No configuration meets the level. " + _nearest(searched)
+        yield from _refused(searched)
         return
     setup = prepared(trace, best.options)
     slo = setup.level.text if setup.level else ""
@@ -34,9 +39,10 @@ def answer_lines(searched: Searched, trace: Trace) -> Iterator[str]:
     if best.beyond is not None:
         yield f"  One step on: {_reason(best.beyond, slo)}."
     yield f"  What binds: {binding(best.row, setup)}."
-    lines = serve_lines(setup)
-    yield f"  vLLM:   {lines.vllm}"
-    yield f"  SGLang: {lines.sglang}"
+    lines = serve_lines(setup, best.options.kv_cache_memory_bytes)
+    for name, line in (("vLLM:  ", lines.vllm), ("SGLang:", lines.sglang)):
+        if line is not None:
+            yield f"  {name} {line}"
     for note in lines.notes:
         yield f"  note: {note}"
     if searched.runner_up is not None:
@@ -47,6 +53,7 @@ def answer_lines(searched: Searched, trace: Trace) -> Iterator[str]:
         yield f"Runner-up: {_what(searched, second, other)}, {_setting(second, other)}{changes}."
     elif searched.configurations > 1:
         yield "Runner-up: none, no other configuration meets the level."
+    yield from _refused(searched)
 
 
 def answer_record(searched: Searched, trace: Trace) -> dict[str, Any]:
@@ -67,6 +74,9 @@ def answer_record(searched: Searched, trace: Trace) -> dict[str, Any]:
         "draws": question.draws,
         **found,
         "configurations": searched.configurations,
+        "refused": [
+            {"options": _texts(one.point), "reason": one.reason} for one in searched.refused
+        ],
         "points": searched.points,
         "runs": len(searched.rows),
     }
@@ -74,7 +84,7 @@ def answer_record(searched: Searched, trace: Trace) -> dict[str, Any]:
 
 def _record(searched: Searched, found: Found, trace: Trace) -> dict[str, Any]:
     setup = prepared(trace, found.options)
-    lines = serve_lines(setup)
+    lines = serve_lines(setup, found.options.kv_cache_memory_bytes)
     slo = setup.level.text if setup.level else ""
     return {
         "answer": _what(searched, found, setup),
@@ -84,7 +94,7 @@ def _record(searched: Searched, found: Found, trace: Trace) -> dict[str, Any]:
         "warning": found.row.get("unsteady"),
         "gpus": setup.gpus,
         "policy": setup.label,
-        "options": {name: str(value) for name, value in found.point.items()},
+        "options": _texts(found.point),
         "binds": binding(found.row, setup),
         "margin": margin(found.row, slo),
         "one_step_on": None if found.beyond is None else _reason(found.beyond, slo),
@@ -93,6 +103,10 @@ def _record(searched: Searched, found: Found, trace: Trace) -> dict[str, Any]:
         "notes": list(lines.notes),
         "metrics": found.row,
     }
+
+
+def _texts(point: dict[str, Value]) -> dict[str, str]:
+    return {name: str(value) for name, value in point.items()}
 
 
 def _headline(searched: Searched, best: Found, setup: Setup, slo: str) -> str:
@@ -137,6 +151,15 @@ def _reason(row: dict[str, Any], slo: str) -> str:
     return str(row["error"]) if row["error"] is not None else broken(row, slo)
 
 
+def _refused(searched: Searched) -> Iterator[str]:
+    """What was left out of the search."""
+    for one in searched.refused[:MOST_REFUSED]:
+        values = ", ".join(f"{name} {value}" for name, value in one.point.items())
+        yield f"Can't be run: {values or 'the configuration'}: {one.reason}."
+    if (more := len(searched.refused) - MOST_REFUSED) > 0:
+        yield f"Can't be run: {more:,} more configurations (column error of the table)."
+
+
 def _nearest(searched: Searched) -> str:
-    row = searched.rows[-1]
-    return f"The last one tried: {_reason(row, str(row['slo']))}."
+    row = next(row for row in reversed(searched.rows) if row["error"] is None)
+    return f"The last one tried: {broken(row, str(row['slo']))}."

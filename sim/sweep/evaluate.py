@@ -6,7 +6,7 @@ from typing import Any
 from sim.policy import plugins
 from sim.policy.spec import Policy
 from sim.run.options import RunOptions
-from sim.run.simulation import Run, execute, prepared
+from sim.run.simulation import Run, Setup, execute, prepared
 from sim.sweep.grid import Value, with_values
 from workloads.errors import InputError
 from workloads.schema import Trace
@@ -32,9 +32,15 @@ class Work:
         return row_of(run)
 
 
+def resolved(setup: Setup) -> Row:
+    """Settings in place of those that were left to defaults."""
+    names = ("max_num_seqs", "max_num_batched_tokens", "max_model_len")
+    return {name: getattr(setup.limits, name) for name in names}
+
+
 def row_of(run: Run) -> Row:
     """What a table says of a run beside its settings."""
     setup = run.setup
-    found: Row = {"error": None, "gpus": setup.gpus}
+    found: Row = {"error": None, **resolved(setup), "gpus": setup.gpus}
     found["kv_capacity_bytes"] = setup.pool.capacity_bytes
     return found | {metric.name: metric.value for metric in run.metrics_list}

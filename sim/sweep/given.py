@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields, make_dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from sim.run.options import RunOptions
-from sim.sweep.grid import Grid, make_grid, read_values
+from sim.sweep.grid import Grid, Value, make_grid, read_values
 from workloads.errors import InputError
 
 
@@ -53,7 +54,7 @@ Given = Annotated[GridOptions | None, Parameter(name="*")]
 def grid_of(given: GridOptions | None, settings: list[str] | None) -> Grid:
     """The grid of options given by their own names and by `--set NAME=VALUES`.
 
-    What has one value is no axis. Raises InputError in one line.
+    Raises InputError in one line.
     """
     texts = {name: list(value) for name, value in vars(given or GridOptions()).items() if value}
     for setting in settings or ():
@@ -62,7 +63,14 @@ def grid_of(given: GridOptions | None, settings: list[str] | None) -> Grid:
         if not (equals and name and value):
             raise InputError(f"--set {setting}: expected NAME=VALUES, such as block_size=16,32")
         texts.setdefault(name, []).append(value)
-    axes = {name: read_values(name, value) for name, value in texts.items()}
+    return grid_from({name: read_values(name, value) for name, value in texts.items()}, "--")
+
+
+def grid_from(axes: Mapping[str, Sequence[Value]], sign: str = "") -> Grid:
+    """The grid of values by option. What has one value is no axis, and policies vary slowest.
+
+    `sign` stands before an option's name where one is missing. Raises InputError in one line.
+    """
     names = {field.name for field in fields(RunOptions)}
     single = {
         name: values[0] for name, values in axes.items() if len(values) == 1 and name in names
@@ -74,7 +82,8 @@ def grid_of(given: GridOptions | None, settings: list[str] | None) -> Grid:
     ]
     for name in needed:
         if name not in axes:
-            raise InputError(f"--{name.replace('_', '-')}: missing")
+            shown = name.replace("_", "-") if sign else name
+            raise InputError(f"{sign}{shown}: missing")
         single.setdefault(name, axes[name][0])
     varied = {
         name: values for name, values in axes.items() if name not in single or len(values) > 1

@@ -39,6 +39,12 @@ class Grid:
     def __len__(self) -> int:
         return prod(len(values) for values in self.axes.values())
 
+    @property
+    def varied(self) -> list[str]:
+        """Options that differ between combinations; those of policies show in the policy."""
+        own = [name for name in self.axes if name in option_names()]
+        return own if len(own) == len(self.axes) else list(dict.fromkeys(["policy", *own]))
+
     def at(self, number: int) -> dict[str, Value]:
         """The values of one combination by option."""
         found = {}

@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 from zlib import crc32
 
 from sim.sweep.evaluate import Row
@@ -18,11 +19,19 @@ MOST_BYTES = 1 << 32
 
 
 class Journal:
-    """Rows by key. A row is on disk before it is in here; a line cut off by a kill is none."""
+    """Rows by key. A row is on disk before it is in here; a line cut off by a kill is none.
 
-    def __init__(self, file: Path) -> None:
-        self._file = file
+    Without a file rows are kept in memory alone.
+    """
+
+    def __init__(self, file: Path | None) -> None:
         self.rows: dict[str, Row] = {}
+        self._out: BinaryIO | None = None
+        if file is not None:
+            self._out = self._read(file)
+
+    def _read(self, file: Path) -> BinaryIO:
+        """Take in what is there; the file, open behind its last whole line."""
         whole = 0
         content = read_bytes(file, most=MOST_BYTES) if file.exists() else b""
         *lines, _ = content.split(b"\n")
@@ -36,22 +45,25 @@ class Journal:
                     "earlier sweep, or a new one"
                 ) from None
             self.rows[key] = row
-        self._out = file.open("ab")
-        self._out.truncate(whole)
+        out = file.open("ab")
+        out.truncate(whole)
+        return out
 
     def add(self, key: str, row: Row) -> None:
         """Keep a finished run."""
         row = {
             name: encodable(cell) if isinstance(cell, str) else cell for name, cell in row.items()
         }
-        self._out.write(_line(key, row) + b"\n")
-        self._out.flush()
-        os.fsync(self._out.fileno())
+        if self._out is not None:
+            self._out.write(_line(key, row) + b"\n")
+            self._out.flush()
+            os.fsync(self._out.fileno())
         self.rows[key] = row
 
     def close(self) -> None:
         """No more rows."""
-        self._out.close()
+        if self._out is not None:
+            self._out.close()
 
 
 def _entry(line: bytes) -> tuple[str, Row]:

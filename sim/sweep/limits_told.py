@@ -2,8 +2,11 @@
 
 from typing import Any
 
+import numpy as np
+
 from sim.run.service_level import parse_level
 from sim.run.simulation import Setup
+from sim.sequence import Sequence
 from sim.sweep.evaluate import Row
 
 NEARLY = 0.98
@@ -70,12 +73,32 @@ def binding(row: Row, setup: Setup) -> str:
         return f"--max-num-seqs {limit}: the batch is full at its peak"
     if used >= NEARLY:
         return f"KV memory: {100 * used:.0f} % of it at the peak"
+    holes = _number(row, "kv_external_share_mean") / 100
+    if (1 - used - holes) * setup.pool.capacity_bytes < _another_bytes(setup):
+        return f"KV memory: {100 * used:.0f} % of it at the peak, too little left for one more"
     busy = _number(row, "busy_share")
     return (
         f"step time: the GPU is busy {busy:.0f} % of the time, at most "
         f"{_number(row, 'running_peak'):,.0f} requests run at once, {100 * used:.0f} % of the KV "
         "budget at the peak"
     )
+
+
+def _another_bytes(setup: Setup) -> int:
+    """What a request of the trace's median lengths takes as its prompt is computed: a buffer for
+    the longest context under `preallocation`, blocks for its prompt under `paging`."""
+    prompt, output = (
+        int(np.median(column)) for column in (setup.trace.prompt_tokens, setup.trace.output_tokens)
+    )
+    manager = setup.policy.manager(setup.pool)
+    request = Sequence(0, 0, prompt=prompt, output=output)
+    if prompt > manager.longest() or not manager.can_admit(request):
+        return 0
+    free = manager.memory().free
+    manager.admit(request)
+    if manager.can_extend(request, prompt):
+        manager.extend(request, prompt)
+    return free - manager.memory().free
 
 
 def _number(row: Row, name: str) -> float:

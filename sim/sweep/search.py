@@ -5,16 +5,19 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from sim.hardware import find_device
+from sim.run.money import money
 from sim.run.options import RunOptions
 from sim.run.simulation import prepared
 from sim.sweep.bisect import Ladder, Top, best_two, highest, lowered
-from sim.sweep.evaluate import Row, row_of
+from sim.sweep.evaluate import Row, resolved, row_of
 from sim.sweep.fingerprint import key_of, trace_digest
 from sim.sweep.grid import Grid, Value, with_values
 from sim.sweep.hopeless import Lost, execute_until_lost
 from sim.sweep.journal import Journal
 from sim.sweep.limits_told import lost_answers
 from sim.sweep.question import Question
+from sim.sweep.serve_lines import startable
 from sim.sweep.steady import unsteady
 from sim.sweep.sweep import plan_of
 from workloads.errors import InputError
@@ -33,6 +36,14 @@ class Found:
     at_once: int | None = None  # so many requests: all of them at once don't break the level
 
 
+@dataclass(frozen=True)
+class Refused:
+    """A configuration that can't be run, and why."""
+
+    point: dict[str, Value]
+    reason: str
+
+
 @dataclass
 class Searched:
     """The answer, and all that was run for it."""
@@ -43,6 +54,7 @@ class Searched:
     rows: list[Row] = field(default_factory=list)  # a row a run, in order of the search
     configurations: int = 0
     lossless: Found | None = None  # where the best changes answers: the best one that doesn't
+    refused: list[Refused] = field(default_factory=list)
 
     @property
     def points(self) -> int:
@@ -84,10 +96,12 @@ class Search:
         self._draws = list(range(question.draws))
         self._seen: dict[tuple[int, int, int], Row] = {}
         self.rows: list[Row] = []
+        if question.objective == "cost":
+            self._check_prices()
 
     def answer(self) -> Searched:
         """The best configuration and its runner-up. Raises InputError where none can be run."""
-        ladders = [self._ladder(number) for number in self._promising_first()]
+        ladders = [self._ladder(number) for number in self._promising_first() if self._fits(number)]
         best, second = best_two(ladders, self._climb)
         if best is None and all(row["error"] is not None for row in self.rows):
             raise InputError(self.rows[0]["error"])
@@ -95,7 +109,42 @@ class Search:
         first, runner_up, lossless = (
             None if top is None else self._found(top) for top in (best, second, exact)
         )
-        return Searched(self._question, first, runner_up, self.rows, len(self._plan), lossless)
+        return Searched(
+            self._question, first, runner_up, self.rows, len(self._plan), lossless, self._refused()
+        )
+
+    def _refused(self) -> list[Refused]:
+        """Configurations none of whose runs could be made."""
+        ran = {row["configuration"] for row in self.rows if row["error"] is None}
+        reasons: dict[int, str] = {}
+        for row in self.rows:
+            if row["configuration"] not in ran:
+                reasons.setdefault(row["configuration"], row["error"])
+        return [Refused(self._plan[number].point, reasons[number]) for number in sorted(reasons)]
+
+    def _check_prices(self) -> None:
+        """A price that is missing is a slip in the question, not a configuration that can't run."""
+        for run in self._plan:
+            options = self._base.options(run.point)
+            if options.gpu is not None:
+                gpu = options.gpu
+                device = find_device(gpu) if isinstance(gpu, str) else gpu
+                money(device.name, options.price, options.watts)
+
+    def _fits(self, number: int) -> bool:
+        """Whether a configuration can be run; one that can't is kept as a row, and said."""
+        if self._question.objective == "load":
+            return True  # its first rung says so
+        most, tp = self._most_replicas(number), int(self._plan[number].settings["tp"])
+        try:
+            if not most:
+                most_gpus = self._question.max_gpus
+                raise InputError(f"--max-gpus {most_gpus}: tp is {tp}, expected as many")
+            startable(self._trace, self.options(number, most - 1))
+        except InputError as error:
+            self._keep(number, most - 1, 0, 1, {"error": str(error)})
+            return False
+        return True
 
     def _lossless(self, best: Top | None, second: Top | None, ladders: list[Ladder]) -> Top | None:
         """The best configuration that leaves the model's answers, where the best of all doesn't."""
@@ -175,21 +224,25 @@ class Search:
 
     def _probe(self, number: int, rung: int, draw: int) -> Row:
         options = self.options(number, rung, draw)
-        key = key_of(self._digest, options) + "-until-lost-or-steady"
+        key = key_of(self._digest, options) + "-startable-until-lost-or-steady"
         row = None if self._journal is None else self._journal.rows.get(key)
         if row is None:
             row = _run(self._trace, options)
             if self._journal is not None:
                 self._journal.add(key, row)
+        load = self._question.over if self._question.objective == "load" else "replicas"
+        self._keep(number, rung, draw, getattr(options, load), row)
+        return row
+
+    def _keep(self, number: int, rung: int, draw: int, value: float, row: Row) -> None:
+        """In the table of runs, and said."""
         verdict = "holds" if row.get("slo_met") else "does not hold"
         if row["error"] is not None:
             verdict = f"can't be run: {row['error']}"
         load = self._question.over if self._question.objective == "load" else "replicas"
-        value = getattr(options, load)
         self._said(f"{_named(self._plan[number].point)}, {load} {value:g}: {verdict}")
         where = {"configuration": number, "rung": rung, "draw": draw, load: value}
         self.rows.append({**self._plan[number].settings, **where, **row})
-        return row
 
     def _ladder(self, number: int) -> Ladder:
         question = self._question
@@ -205,10 +258,7 @@ class Search:
         return Ladder(number, most - 1, first_worth_more, lambda rung: -each * (most - rung))
 
     def _most_replicas(self, number: int) -> int:
-        tp = int(self._plan[number].settings["tp"])
-        if tp > self._question.max_gpus:
-            raise InputError(f"--max-gpus {self._question.max_gpus}: tp is {tp}, expected as many")
-        return self._question.max_gpus // tp
+        return self._question.max_gpus // int(self._plan[number].settings["tp"])
 
     def _each(self, number: int) -> float:
         """What a replica takes: GPUs, or dollars an hour."""
@@ -228,7 +278,7 @@ class Search:
         )
         return Found(
             self._plan[top.name].point,
-            self.options(top.name, top.rung),
+            startable(self._trace, self.options(top.name, top.rung))[0],
             worth,
             max(there, key=lambda row: float(row["slo_used_share"])),
             next((row for row in beyond if not row.get("slo_met")), None),
@@ -238,11 +288,13 @@ class Search:
 
 def _run(trace: Trace, options: RunOptions) -> Row:
     try:
-        found = execute_until_lost(prepared(trace, options))
+        setup = startable(trace, options)[1]
+        found = execute_until_lost(setup)
     except InputError as error:
         return {"error": str(error)}
     if isinstance(found, Lost):
-        return {"error": None, "lost_at_s": found.at_s, "lost_bound": found.bound, "slo_met": 0}
+        lost = {"lost_at_s": found.at_s, "lost_bound": found.bound, "slo_met": 0}
+        return {"error": None, **resolved(setup), **lost}
     return {"lost_at_s": None, "lost_bound": None, "unsteady": unsteady(found)} | row_of(found)
 
 

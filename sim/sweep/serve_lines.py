@@ -1,32 +1,60 @@
 """A configuration as commands that start servers: vLLM's and SGLang's own words for it.
 
-Sources: `vllm serve --help` of vLLM 0.19 and the server arguments of SGLang 0.5. What an engine has
-no word for is said, not left out.
+Sources: `vllm serve --help` of vLLM 0.19 and 0.32 and the server arguments of SGLang 0.5. What an
+engine has no word for is said, not left out; a policy that no engine has gets no line, for any line
+would start something else than what was simulated.
 """
 
 import shlex
+from dataclasses import replace
 from typing import NamedTuple
 
 from sim.policy.paging import Paging
 from sim.policy.prefix import Prefix
 from sim.policy.spec import parts_of
 from sim.policy.storage import Fp8
-from sim.run.simulation import Setup
+from sim.run.options import RunOptions
+from sim.run.simulation import Setup, prepared
+from workloads.schema import Trace
 
 SERVED = (Paging, Prefix, Fp8)
 """What of a policy both engines have words for."""
 
+VLLM_KV = {"fp16": "float16", "bf16": "bfloat16", "int8": "int8_per_token_head"}
+"""Ours that it calls otherwise; for `int8_fp16` and `float32` it has no word."""
+SGLANG_KV = {"fp8": "fp8_e4m3", "fp8_e4m3": "fp8_e4m3", "fp8_e5m2": "fp8_e5m2",
+             "bf16": "bfloat16", "bfloat16": "bfloat16"}  # fmt: skip
+"""All that it has a word for."""
+
 
 class ServeLines(NamedTuple):
-    """One line for each engine, and what they don't say."""
+    """One line for each engine, None where none has the policy, and what they don't say."""
 
-    vllm: str
-    sglang: str
+    vllm: str | None
+    sglang: str | None
     notes: tuple[str, ...]
 
 
-def serve_lines(setup: Setup) -> ServeLines:
-    """The lines that start one replica of the configuration."""
+def startable(trace: Trace, options: RunOptions) -> tuple[RunOptions, Setup]:
+    """The options with a longest context that a server would start with, and what they decide.
+
+    vLLM and SGLang refuse one whose KV the cache can't hold. Raises InputError as `prepared` does.
+    """
+    setup = prepared(trace, options)
+    if _unserved(setup):
+        return options, setup
+    longest = setup.policy.manager(setup.pool).longest()
+    if longest >= setup.limits.max_model_len:
+        return options, setup
+    options = replace(options, max_model_len=longest)
+    return options, prepared(trace, options)
+
+
+def serve_lines(setup: Setup, kv_cache_memory_bytes: int | None = None) -> ServeLines:
+    """The lines that start one replica of the configuration; with a KV cache of that size, where
+    it isn't what the utilisation leaves."""
+    if _unserved(setup):
+        return ServeLines(None, None, tuple(_notes(setup)))
     parts = parts_of(setup.policy)
     paging = next((part for part in parts if isinstance(part, Paging)), None)
     shares = any(isinstance(part, Prefix) for part in parts)
@@ -45,14 +73,22 @@ def serve_lines(setup: Setup) -> ServeLines:
         sglang += [theirs, str(value)]
     if threshold := limits.long_prefill_token_threshold:
         vllm += ["--long-prefill-token-threshold", str(threshold)]
-    vllm += ["--gpu-memory-utilization", f"{setup.gpu_memory_utilization:g}"]
+    if kv_cache_memory_bytes is None:
+        vllm += ["--gpu-memory-utilization", f"{setup.gpu_memory_utilization:g}"]
+    else:
+        vllm += ["--kv-cache-memory-bytes", str(kv_cache_memory_bytes)]
     sglang += ["--mem-fraction-static", f"{_static_share(setup):.3f}"]
     notes = _notes(setup)
     stored = any(isinstance(part, Fp8) for part in parts)
     kv = "fp8" if stored else setup.ledger.kv.name
-    if kv != "auto":
-        vllm += ["--kv-cache-dtype", kv]
-        sglang += ["--kv-cache-dtype", {"fp8": "fp8_e4m3"}.get(kv, kv)]
+    if kv in ("int8_fp16", "float32"):
+        notes.append(f"KV in {kv}: vLLM has no word")
+    elif kv != "auto":
+        vllm += ["--kv-cache-dtype", VLLM_KV.get(kv, kv)]
+    if kv in SGLANG_KV:
+        sglang += ["--kv-cache-dtype", SGLANG_KV[kv]]
+    elif kv != "auto":
+        notes.append(f"KV in {kv}: SGLang has no word")
     vllm.append("--enable-prefix-caching" if shares else "--no-enable-prefix-caching")
     if not shares:
         sglang.append("--disable-radix-cache")
@@ -74,12 +110,19 @@ def _static_share(setup: Setup) -> float:
     return (weights + setup.pool.capacity_bytes) / setup.device.memory_bytes
 
 
+def _unserved(setup: Setup) -> bool:
+    return not all(isinstance(part, SERVED) for part in parts_of(setup.policy))
+
+
 def _notes(setup: Setup) -> list[str]:
     notes = []
-    others = [part for part in parts_of(setup.policy) if not isinstance(part, SERVED)]
-    if others:
+    limits, longest = setup.limits, setup.model.max_position_embeddings
+    if _unserved(setup):
+        notes.append(f"{setup.label}: neither engine serves under it, so there is no line for it")
+    elif limits.max_model_len == setup.policy.manager(setup.pool).longest() < longest:
         notes.append(
-            f"{setup.label}: neither engine serves under it; the lines say paging in its place"
+            f"a context of {limits.max_model_len:,} tokens is the longest that the KV cache holds; "
+            f"with the model's own {longest:,} no server would start"
         )
     if setup.replicas > 1:
         notes.append(

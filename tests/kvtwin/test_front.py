@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import kvtwin
@@ -107,6 +108,30 @@ def test_a_sweep_is_a_data_frame(tmp_path: Path) -> None:
     assert len(more) == 6
     with pytest.raises(InputError, match="no such option"):
         sweep("azure-2023-conv", **options, windw=[1])
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["0.5:1:0.5", "0.5,1", ["0.5", 1.0], (0.5, 1.0), np.array([0.5, 1.0]), ["0.5:1:0.5"]],
+    ids=str,
+)
+def test_values_are_texts_of_the_command_line_or_lists(given: object) -> None:
+    table = sweep("azure-2023-conv", **LLAMA, first=5, jobs=1, request_rate=given)
+    assert table["request_rate"].tolist() == [0.5, 1.0]
+
+
+def test_texts_of_every_kind() -> None:
+    table = sweep(
+        "azure-2023-conv", **LLAMA, first="5", jobs=1, max_num_seqs=range(8, 17, 8),
+        policy="paging", block_size="16,32", slo="ttft_p99=2s,tpot_p50=1s", kv_cache_memory="4GiB",
+    )  # fmt: skip
+    assert table["max_num_seqs"].tolist() == [8, 8, 16, 16]
+    assert table["policy"].tolist() == ["paging:block_size=16", "paging:block_size=32"] * 2
+    for wrong in ("many", "3:1:1"):
+        with pytest.raises(InputError, match="request_rate"):
+            sweep("azure-2023-conv", **LLAMA, request_rate=wrong)
+    with pytest.raises(InputError, match="model: missing"):
+        sweep("azure-2023-conv", gpu="h100")
 
 
 def test_a_search_says_what_to_start() -> None:

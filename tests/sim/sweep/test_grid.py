@@ -177,3 +177,11 @@ def test_a_grid_knows_its_size_without_being_made() -> None:
     huge = Grid(BASE, {name: tuple(range(1000)) for name in ("tp", "samples", "seed", "first")})
     assert len(huge) == 10**12
     assert len(list(huge.points(5))) == 5
+
+
+def test_what_varies_is_named() -> None:
+    """An option of a policy shows in the policy's text."""
+    assert make_grid(BASE, {"tp": [1, 2]}).varied == ["tp"]
+    assert make_grid(BASE, {"block_size": ["16", "32"], "tp": [1, 2]}).varied == ["policy", "tp"]
+    both = {"policy": ["paging", "virtual"], "block_size": ["16", "32"]}
+    assert make_grid(BASE, both).varied == ["policy"]

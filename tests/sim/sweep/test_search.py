@@ -80,6 +80,94 @@ def test_replicas_by_hand() -> None:
     assert "4 such servers" in said
 
 
+@pytest.mark.parametrize("minimise", ["cost", "gpus"])
+def test_what_does_not_fit_is_left_out_and_told(minimise: str) -> None:
+    """13 G parameters of two bytes are 26 GB: more than a 24 GB GPU, and 13 on each of two. A tp of
+    8 is more than the four GPUs allowed, and 40 heads can't be divided by 3."""
+    base = RunOptions(
+        model="llama-2-13b", gpu="l4", cost="fixed:seconds=0.1", slo="ttft_p100=1s",
+        request_rate=1.0, price="l4=0.7/h",
+    )  # fmt: skip
+    said: list[str] = []
+    question = question_of(minimise=minimise, max_gpus=4)
+    grid = make_grid(base, {"tp": [1, 2, 8, 3]})
+    searched = Search(grid, steady(5), question, said=said.append).answer()
+    assert searched.best is not None
+    assert searched.best.point == {"tp": 2}
+    reasons = {one.point["tp"]: one.reason for one in searched.refused}
+    assert list(reasons) == [1, 8, 3]
+    assert "llama-2-13b doesn't fit" in reasons[1]
+    assert "--max-gpus 4: tp is 8" in reasons[8]
+    assert "divisor" in reasons[3]
+    text = "\n".join(answer_lines(searched, steady(5)))
+    assert "Can't be run: tp 1: llama-2-13b doesn't fit" in text
+    assert any(line.startswith("tp 1, replicas 1: can't be run: llama-2-13b") for line in said)
+    assert len(answer_record(searched, steady(5))["refused"]) == 3
+    nothing = make_grid(base, {"tp": [1, 8]})
+    with pytest.raises(InputError, match="doesn't fit"):
+        Search(nothing, steady(5), question).answer()
+
+
+def test_a_price_that_is_missing_is_a_slip() -> None:
+    base = RunOptions(**BASE, slo="ttft_p100=1s", price="a100-40gb=2/h")
+    grid = make_grid(base, {"gpu": ["a100-40gb", "h100"]})
+    with pytest.raises(InputError, match="says nothing of h100"):
+        Search(grid, steady(5), question_of(minimise="cost"))
+
+
+def test_a_printed_context_was_simulated_and_fits() -> None:
+    """Llama 2's 512 KiB a token: 1,000 MiB are 2,000 tokens, 125 blocks of 16, less than its 4,096.
+    A longest context of 4,096 lets no server start."""
+    base = RunOptions(
+        **BASE, cost="fixed:seconds=0.1", slo="ttft_p100=1s", kv_cache_memory="1000MiB"
+    )
+    trace = steady(5)
+    searched = Search(make_grid(base, {}), trace, question_of("request_rate=1:2", 1)).answer()
+    assert searched.best is not None
+    assert searched.best.options.max_model_len == 2000
+    assert [row["max_model_len"] for row in searched.rows] == [2000] * len(searched.rows)
+    record = answer_record(searched, trace)["best"]
+    assert "--max-model-len 2000 " in record["vllm"]
+    assert "--context-length 2000 " in record["sglang"]
+    assert f"--kv-cache-memory-bytes {1000 * 2**20}" in record["vllm"]
+    assert "--gpu-memory-utilization" not in record["vllm"]
+    assert "with the model's own 4,096 no server would start" in " ".join(record["notes"])
+    fits = prepared(trace, RunOptions(**BASE, max_model_len=1000))
+    line = serve_lines(fits)
+    assert line.vllm is not None
+    assert "--max-model-len 1000 " in line.vllm
+    assert "--gpu-memory-utilization 0.9" in line.vllm
+    assert not line.notes
+
+
+def test_no_line_for_what_no_engine_serves() -> None:
+    lines = serve_lines(prepared(steady(3), RunOptions(**BASE, policy="preallocation")))
+    assert (lines.vllm, lines.sglang) == (None, None)
+    assert "preallocation: neither engine serves under it" in " ".join(lines.notes)
+    base = RunOptions(**BASE, slo="ttft_p100=1s", policy="preallocation")
+    searched = Search(make_grid(base, {}), steady(5), question_of("request_rate=1:1", 1)).answer()
+    text = "\n".join(answer_lines(searched, steady(5)))
+    assert "vllm serve" not in text
+    assert answer_record(searched, steady(5))["best"]["vllm"] is None
+
+
+def test_buffers_bind_before_their_memory_is_full() -> None:
+    """A buffer for 4,096 tokens of 512 KiB is 2 GiB, so 7 GiB hold three: 6 of 7 GiB are used, and
+    no fourth request finds room, though the batch could be of 64. Three at a time, a step of 0.1 s
+    for each of 50 tokens, serve 0.6 a second."""
+    lengths = np.full(30, 50, dtype=np.int64)
+    trace = Trace("even", np.arange(30.0), lengths, lengths, Provenance("x", 30))
+    base = RunOptions(
+        **BASE, cost="fixed:seconds=0.1", slo="ttft_p100=30s", kv_cache_memory="7GiB",
+        policy="preallocation", max_num_seqs=64,
+    )  # fmt: skip
+    searched = Search(make_grid(base, {}), trace, question_of(resolution=0.1)).answer()
+    assert searched.best is not None
+    assert searched.best.row["running_peak"] == 3
+    text = "\n".join(answer_lines(searched, trace))
+    assert "What binds: KV memory: 86 % of it at the peak, too little left for one more" in text
+
+
 @settings(max_examples=300, deadline=None)
 @given(
     st.lists(st.integers(-1, 30), min_size=1, max_size=12),
@@ -246,8 +334,9 @@ def test_an_answer_in_words_and_as_a_record() -> None:
     [
         ({"policy": "paging:block_size=32+fp8"}, "--block-size 32", "dtype fp8_e4m3", ""),
         ({"tp": 2, "max_num_seqs": 8}, "--tensor-parallel-size 2", "--max-running-requests 8", ""),
-        ({"policy": "preallocation"}, "--no-enable-prefix-caching", "--disable-radix-cache",
-         "neither engine serves under it"),
+        ({"kv_cache_dtype": "int8"}, "--kv-cache-dtype int8_per_token_head", "sglang",
+         "KV in int8: SGLang has no word"),
+        ({"kv_cache_dtype": "bf16"}, "dtype bfloat16", "--kv-cache-dtype bfloat16", ""),
         ({"long_prefill_token_threshold": 256}, "--long-prefill-token-threshold 256", "sglang",
          "SGLang has no word"),
         ({"replicas": 3}, "vllm serve", "sglang.launch_server", "3 such servers"),
@@ -258,6 +347,8 @@ def test_lines_that_start_servers(
     options: dict[str, Any], vllm: str, sglang: str, note: str
 ) -> None:
     lines = serve_lines(prepared(steady(3), RunOptions(**BASE, **options)))
+    assert lines.vllm is not None
+    assert lines.sglang is not None
     assert vllm in lines.vllm
     assert sglang in lines.sglang
     assert note in " ".join(lines.notes)

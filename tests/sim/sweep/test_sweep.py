@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -62,6 +63,20 @@ def test_a_row_a_run(whole: tuple[Path, bytes]) -> None:
 
 def test_two_processes_give_the_same_bytes(whole: tuple[Path, bytes], tmp_path: Path) -> None:
     assert sweep(tmp_path / "two", jobs=2) == whole[1]
+
+
+def test_workers_that_cannot_be_forked_map_the_same_trace(
+    whole: tuple[Path, bytes], tmp_path: Path
+) -> None:
+    """Beside another thread workers are started anew."""
+    stop = threading.Event()
+    other = threading.Thread(target=stop.wait)
+    other.start()
+    try:
+        assert sweep(tmp_path / "started", jobs=2) == whole[1]
+    finally:
+        stop.set()
+        other.join()
 
 
 def test_killed_at_ten_moments(whole: tuple[Path, bytes], tmp_path: Path) -> None:
