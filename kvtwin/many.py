@@ -69,18 +69,24 @@ def search(
     minimise: str | None = None,
     draws: int = 1,
     max_gpus: int = 64,
+    sampler: str | None = None,
+    trials: int | None = None,
+    sample_seed: int = 0,
     folder: str | Path | None = None,
     **options: Any,
 ) -> Answer:
     """The most load that the level `slo` bears; or, to `minimise`, the fewest "gpus" or the least
     "cost" for a load; over the combinations of options, which are as for `sweep`.
 
-    Raises InputError.
+    With `sampler="tpe"` Optuna chooses so many `trials` of them instead of trying all. Raises
+    InputError.
     """
     import pandas as pd
 
     requests = trace if isinstance(trace, Trace) else read_trace(trace)
-    question = question_of(over, resolution, minimise, draws, max_gpus)
+    question = question_of(
+        over, resolution, minimise, draws, max_gpus, sampler, trials, sample_seed
+    )
     with _journal(folder) as journal:
         searched = Search(_grid(options), requests, question, journal).answer()
     runs = pd.DataFrame(columns_of(searched.rows))

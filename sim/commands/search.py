@@ -22,6 +22,9 @@ def search(
     minimise: str | None = None,
     draws: int = 1,
     max_gpus: int = 64,
+    sampler: str | None = None,
+    trials: int | None = None,
+    sample_seed: int = 0,
     output: Annotated[Path, Parameter(name=["--output", "-o"])] = Path("out/search"),
     plugin: Annotated[list[Path] | None, Parameter(negative="")] = None,
     quiet: Annotated[bool, Parameter(negative="")] = False,
@@ -52,6 +55,13 @@ def search(
         With --arrivals: the level must hold under so many seeds' arrivals.
     max_gpus
         Most GPUs for --minimise.
+    sampler
+        tpe: where there are too many combinations to try all, let Optuna choose them by what
+        earlier ones were worth; needs `pip install 'kvtwin[optuna]'`.
+    trials
+        How many it chooses. Default: 50.
+    sample_seed
+        Of that choice.
     output
         Folder of the table of runs; what is there is not run again.
     plugin
@@ -72,7 +82,9 @@ def search(
     from workloads import read_trace
 
     load_plugins(plugin)
-    question = question_of(over, resolution, minimise, draws, max_gpus)
+    question = question_of(
+        over, resolution, minimise, draws, max_gpus, sampler, trials, sample_seed
+    )
     grid = grid_of(given, set)
     requests = read_trace(trace, columns=grid.base.columns)
     with journal_in(output) as journal, keeping_runs(output):

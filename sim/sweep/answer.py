@@ -17,6 +17,11 @@ MOST_REFUSED = 5
 def answer_lines(searched: Searched, trace: Trace) -> Iterator[str]:
     """The chosen configuration, as commands too, what binds, the margin, the runner-up."""
     best = searched.best
+    if searched.question.trials is not None:
+        yield (
+            f"Tried {searched.configurations:,} of {searched.combinations:,} combinations, chosen "
+            f"by Optuna's TPE in {searched.question.trials:,} trials; another may be better."
+        )
     if best is None:
         yield "No configuration meets the level. " + _nearest(searched)
         yield from _refused(searched)
@@ -74,6 +79,8 @@ def answer_record(searched: Searched, trace: Trace) -> dict[str, Any]:
         "draws": question.draws,
         **found,
         "configurations": searched.configurations,
+        "combinations": searched.combinations,
+        "trials": question.trials,
         "refused": [
             {"options": _texts(one.point), "reason": one.reason} for one in searched.refused
         ],

@@ -9,6 +9,8 @@ from workloads.errors import InputError
 Objective = Literal["load", "gpus", "cost"]
 LOADS = ("request_rate", "users", "concurrency")
 MOST_RUNGS = 10**6
+TRIALS = 50
+MOST_TRIALS = 100_000
 AT_ONCE_S = 1e-3
 """Within less than a step all requests come at once: a higher rate is no other load."""
 
@@ -24,6 +26,8 @@ class Question:
     most: float | None = None  # without it: until the level is lost
     draws: int = 1  # seeds of arrivals under each of which the level must hold
     max_gpus: int = 64
+    trials: int | None = None  # of combinations that a sampler chooses; None: all are tried
+    sample_seed: int = 0
 
     def __post_init__(self) -> None:
         if self.over not in LOADS:
@@ -36,6 +40,10 @@ class Question:
             raise InputError(f"--draws {self.draws}: expected 1 to 1,000")
         if self.max_gpus < 1:
             raise InputError(f"--max-gpus {self.max_gpus}: expected at least 1")
+        if self.trials is not None and not 1 <= self.trials <= MOST_TRIALS:
+            raise InputError(f"--trials {self.trials}: expected 1 to {MOST_TRIALS:,}")
+        if not 0 <= self.sample_seed < 2**32:
+            raise InputError(f"--sample-seed {self.sample_seed}: expected 0 to 4,294,967,295")
 
     @property
     def lowest(self) -> int:
@@ -71,6 +79,9 @@ def question_of(
     minimise: str | None = None,
     draws: int = 1,
     max_gpus: int = 64,
+    sampler: str | None = None,
+    trials: int | None = None,
+    sample_seed: int = 0,
 ) -> Question:
     """From text: `request_rate`, or with limits `request_rate=1:20`. Raises InputError."""
     name, _, limits = over.replace("-", "_").partition("=")
@@ -87,5 +98,11 @@ def question_of(
     objective: Objective = "load"
     if minimise is not None:
         objective = "gpus" if minimise == "gpus" else "cost"
+    if sampler not in (None, "tpe"):
+        raise InputError(f"--sampler {sampler}: expected tpe")
+    if sampler is None and trials is not None:
+        raise InputError("--trials: expected --sampler tpe beside it")
+    if sampler is not None:
+        trials = TRIALS if trials is None else trials
     step = resolution if resolution is not None else 0.1 if name == "request_rate" else 1
-    return Question(objective, name, step, least, most, draws, max_gpus)
+    return Question(objective, name, step, least, most, draws, max_gpus, trials, sample_seed)

@@ -17,9 +17,10 @@ from sim.sweep.hopeless import Lost, execute_until_lost
 from sim.sweep.journal import Journal
 from sim.sweep.limits_told import lost_answers
 from sim.sweep.question import Question
+from sim.sweep.sampled import try_sampled
 from sim.sweep.serve_lines import startable
 from sim.sweep.steady import unsteady
-from sim.sweep.sweep import plan_of
+from sim.sweep.sweep import Run, plan_of, run_of, work_of
 from workloads.errors import InputError
 from workloads.schema import Trace
 
@@ -55,6 +56,7 @@ class Searched:
     configurations: int = 0
     lossless: Found | None = None  # where the best changes answers: the best one that doesn't
     refused: list[Refused] = field(default_factory=list)
+    combinations: int = 1  # of the grid, of which a sampler tries some
 
     @property
     def points(self) -> int:
@@ -86,7 +88,11 @@ class Search:
         if question.objective == "cost" and grid.base.price is None:
             raise InputError("--minimise cost: expected prices, such as --price h100=2.50/h")
         self._grid, self._question, self._trace = grid, question, trace
-        self._work, self._plan = plan_of(grid, trace)
+        self._plan: list[Run] = []
+        if question.trials is None:
+            self._work, self._plan = plan_of(grid, trace)
+        else:
+            self._work = work_of(grid)  # combinations come as they are chosen
         self._base = replace(grid, base=self._work.base)
         self._digest = trace_digest(trace)
         first = None if "first" in grid.axes else grid.base.first
@@ -95,12 +101,15 @@ class Search:
         self._journal, self._said = journal, said
         self._draws = list(range(question.draws))
         self._seen: dict[tuple[int, int, int], Row] = {}
+        self._unfit: set[int] = set()  # configurations that can't be run
         self.rows: list[Row] = []
-        if question.objective == "cost":
-            self._check_prices()
+        for run in self._plan:
+            self._check_price(run)
 
     def answer(self) -> Searched:
         """The best configuration and its runner-up. Raises InputError where none can be run."""
+        if self._question.trials is not None:
+            self._sample(self._question.trials)
         ladders = [self._ladder(number) for number in self._promising_first() if self._fits(number)]
         best, second = best_two(ladders, self._climb)
         if best is None and all(row["error"] is not None for row in self.rows):
@@ -110,8 +119,9 @@ class Search:
             None if top is None else self._found(top) for top in (best, second, exact)
         )
         return Searched(
-            self._question, first, runner_up, self.rows, len(self._plan), lossless, self._refused()
-        )
+            self._question, first, runner_up, self.rows, len(self._plan), lossless,
+            self._refused(), len(self._grid),
+        )  # fmt: skip
 
     def _refused(self) -> list[Refused]:
         """Configurations none of whose runs could be made."""
@@ -122,19 +132,36 @@ class Search:
                 reasons.setdefault(row["configuration"], row["error"])
         return [Refused(self._plan[number].point, reasons[number]) for number in sorted(reasons)]
 
-    def _check_prices(self) -> None:
+    def _check_price(self, run: Run) -> None:
         """A price that is missing is a slip in the question, not a configuration that can't run."""
-        for run in self._plan:
-            options = self._base.options(run.point)
-            if options.gpu is not None:
-                gpu = options.gpu
-                device = find_device(gpu) if isinstance(gpu, str) else gpu
-                money(device.name, options.price, options.watts)
+        options = self._base.options(run.point)
+        gpu = options.gpu
+        if self._question.objective == "cost" and gpu is not None:
+            device = find_device(gpu) if isinstance(gpu, str) else gpu
+            money(device.name, options.price, options.watts)
+
+    def _sample(self, trials: int) -> None:
+        """Plan and climb combinations that a sampler chooses by what earlier ones were worth."""
+        numbers: dict[str, int] = {}
+
+        def worth(point: dict[str, Value]) -> float | None:
+            run = run_of(self._grid, self._work, self._digest, point)
+            if (number := numbers.setdefault(run.key, len(self._plan))) == len(self._plan):
+                self._check_price(run)
+                self._plan.append(run)
+            if not self._fits(number):
+                return None
+            ladder = self._ladder(number)
+            return ladder.worth(self._climb(number, 0, ladder.last))
+
+        try_sampled(self._grid, trials, self._question.sample_seed, worth)
 
     def _fits(self, number: int) -> bool:
         """Whether a configuration can be run; one that can't is kept as a row, and said."""
         if self._question.objective == "load":
             return True  # its first rung says so
+        if number in self._unfit:
+            return False
         most, tp = self._most_replicas(number), int(self._plan[number].settings["tp"])
         try:
             if not most:
@@ -142,6 +169,7 @@ class Search:
                 raise InputError(f"--max-gpus {most_gpus}: tp is {tp}, expected as many")
             startable(self._trace, self.options(number, most - 1))
         except InputError as error:
+            self._unfit.add(number)
             self._keep(number, most - 1, 0, 1, {"error": str(error)})
             return False
         return True
@@ -172,7 +200,7 @@ class Search:
         """
         rungs = self._question.rungs if self._question.objective == "load" else None
         numbers = range(len(self._plan))
-        if rungs is None or len(numbers) < 3:
+        if rungs is None or len(numbers) < 3 or self._question.trials is not None:
             return list(numbers)
         return sorted(numbers, key=lambda number: not self._met(number, rungs // 2, draw=0))
 

@@ -36,16 +36,25 @@ def plan_of(
     Raises InputError where a file that options name can't be read.
     """
     digest = trace_digest(trace)
-    base = self_contained(grid.base)
+    work = work_of(grid)
     runs: dict[str, Run] = {}
     for point in grid.points(sample, seed):
-        point = {name: _contained(base, name, value) for name, value in point.items()}
-        options = replace(grid, base=base).options(point)
-        key = key_of(digest, options)
-        if key not in runs:
-            settings = settings_of(grid.options(point))
-            runs[key] = Run(key, point, settings)
-    return Work(base, dict(plugins.files.policies)), list(runs.values())
+        run = run_of(grid, work, digest, point)
+        runs.setdefault(run.key, run)
+    return work, list(runs.values())
+
+
+def work_of(grid: Grid) -> Work:
+    """What the grid's runs share. Raises InputError where a file can't be read."""
+    return Work(self_contained(grid.base), dict(plugins.files.policies))
+
+
+def run_of(grid: Grid, work: Work, digest: str, point: dict[str, Value]) -> Run:
+    """One combination, over the trace of that digest. Raises InputError likewise."""
+    base = work.base
+    point = {name: _contained(base, name, value) for name, value in point.items()}
+    key = key_of(digest, replace(grid, base=base).options(point))
+    return Run(key, point, settings_of(grid.options(point)))
 
 
 def _contained(base: RunOptions, name: str, value: Value) -> Value:
