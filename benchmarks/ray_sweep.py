@@ -9,12 +9,8 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
-import ray
-from ray._private import services
-from ray.cluster_utils import Cluster
-
+from benchmarks.ray_cluster import two_nodes
 from sim.run.options import RunOptions
 from sim.sweep.grid import make_grid
 from sim.sweep.journal import journal_in
@@ -34,22 +30,6 @@ AXES = {
     "gpu": ["h100", "h200"],
 }
 REQUESTS = 100
-PATIENT_S = 300
-
-
-def patient(*given: Any) -> Any:
-    """Ray gives a node 30 s to start, which two busy cores don't always do."""
-    until = time.monotonic() + PATIENT_S
-    while True:
-        try:
-            return known(*given)
-        except RuntimeError:
-            if time.monotonic() > until:
-                raise
-            time.sleep(1)
-
-
-known = services.get_node
 
 
 def swept(where: Runner, folder: Path, sample: int | None) -> tuple[bytes, int, float]:
@@ -67,17 +47,11 @@ def swept(where: Runner, folder: Path, sample: int | None) -> tuple[bytes, int, 
 
 def main(sample: int | None = None) -> None:
     """Start the cluster, run, compare, print."""
-    services.get_node = patient
-    node = {"num_cpus": 1, "object_store_memory": 80 * 2**20}
     began = time.perf_counter()
-    cluster = Cluster(initialize_head=True, head_node_args={**node, "include_dashboard": False})
-    cluster.add_node(**node)
-    ray.init(address=cluster.address, log_to_driver=False)
-    started_s = time.perf_counter() - began
     with tempfile.TemporaryDirectory() as place:
-        on_ray, runs, ray_s = swept(run_on_ray, Path(place) / "ray", sample)
-        ray.shutdown()
-        cluster.shutdown()
+        with two_nodes():
+            started_s = time.perf_counter() - began
+            on_ray, runs, ray_s = swept(run_on_ray, Path(place) / "ray", sample)
         here, _, local_s = swept(runner("here", 2), Path(place) / "here", sample)
     trace = first(read_trace("azure-2023-conv"), REQUESTS)
     print(
@@ -88,7 +62,7 @@ def main(sample: int | None = None) -> None:
                 "nodes": 2,
                 "cluster_start_s": round(started_s, 1),
                 "ray_wall_s": round(ray_s, 1),
-                "joblib_two_processes_wall_s": round(local_s, 1),
+                "two_processes_wall_s": round(local_s, 1),
                 "same_bytes": on_ray == here,
                 "table_bytes": len(on_ray),
                 "trace_bytes": shared_bytes(trace).size,

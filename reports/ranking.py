@@ -63,10 +63,7 @@ def _equal(a: Run, b: Run, names: Sequence[str]) -> bool:
 
 def limitation(run: Run) -> str | None:
     """What the run gives up of the model's answers, by its policy or by how it stores KV."""
-    if run.info.policy.limitation is not None:
-        return run.info.policy.limitation
-    stored = re.search(r"× (\d+) B =", run.info.model.kv_formula or "")
-    return "rounds keys and values to 8 bits" if stored and stored[1] == "1" else None
+    return run.info.policy.limitation
 
 
 def ranked(runs: Sequence[Run]) -> list[Run]:

@@ -79,7 +79,8 @@ class ModelInfo(Part):
 
 
 class PolicyInfo(Part):
-    """`limitation` says what a policy gives up of the model's answers; null: nothing."""
+    """`limitation` says what a run gives up of the model's answers, by its policy or by how it
+    stores KV; null: nothing."""
 
     spec: str
     options: dict[str, Any] = {}

@@ -16,15 +16,21 @@ KV_DTYPES = {
         name: KvFormat(name, 8) for name in ("fp8", "fp8_e4m3", "fp8_e5m2", "fp8_inc", "fp8_ds_mla")
     },
     # a 32-bit scale for each token, head and tensor
-    "int8": KvFormat("int8", 8, scale_bytes=4),
-    "int8_per_token_head": KvFormat("int8_per_token_head", 8, scale_bytes=4),
-    "fp8_per_token_head": KvFormat("fp8_per_token_head", 8, scale_bytes=4),
-    "int4_per_token_head": KvFormat("int4_per_token_head", 4, scale_bytes=4),
-    "int8_fp16": KvFormat("int8_fp16", 8, scale_bytes=2),  # as the executor stores it
-    "nvfp4": KvFormat("nvfp4", 4, block_scales=16),  # an 8-bit scale for 16 elements
-    "nvfp4_4over6": KvFormat("nvfp4_4over6", 4, block_scales=16),
+    "int8": KvFormat("int8", 8, scale_bits=32),
+    "int8_per_token_head": KvFormat("int8_per_token_head", 8, scale_bits=32),
+    "fp8_per_token_head": KvFormat("fp8_per_token_head", 8, scale_bits=32),
+    "int4_per_token_head": KvFormat("int4_per_token_head", 4, scale_bits=32),
+    "int8_fp16": KvFormat("int8_fp16", 8, scale_bits=16),  # as the executor stores it
+    "nvfp4": KvFormat("nvfp4", 4, group=16, scale_bits=8),  # an 8-bit scale for 16 elements
+    "nvfp4_4over6": KvFormat("nvfp4_4over6", 4, group=16, scale_bits=8),
 }
 """Source: vLLM 0.32, config/cache.py and the backends' customize_spec."""
+
+
+def limitation(model: Model, kv: KvFormat) -> str | None:
+    """What answers lose in it; nothing where the checkpoint is calibrated for as few bits."""
+    scheme = KV_DTYPES.get(model.kv_scheme)
+    return None if scheme is not None and scheme.bits <= kv.bits else kv.limitation
 
 
 def kv_format(model: Model, name: str) -> KvFormat:

@@ -1,27 +1,46 @@
 """What equal layers store of each token. Counts are integers; nothing is rounded."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Kind = Literal["full", "window", "chunked", "mla", "sparse_mla", "indexer", "shared"]
 
 
+class Vector(NamedTuple):
+    """Bytes of one stored vector: K or V of one head and token."""
+
+    payload: int
+    scales: int
+    zeros: int
+    padding: int  # of an incomplete last group, and to whole bytes
+
+
 @dataclass(frozen=True, slots=True)
 class KvFormat:
-    """How KV elements are stored: bits of one, and what scales add to a vector (K or V of a head).
+    """How KV elements are stored, by `--kv-cache-dtype` as by a policy's storage.
 
-    `scale_bytes` belong to a vector, `block_scales` is one byte for each so many elements.
+    `bits` are those of one element; each `group` of them along a vector (0: all) has a scale and a
+    zero point of so many bits.
     """
 
     name: str
     bits: int
-    scale_bytes: int = 0
-    block_scales: int = 0
+    group: int = 0
+    scale_bits: int = 0
+    zero_bits: int = 0
 
-    def vector(self, elements: int) -> tuple[int, int]:
-        """Bytes of a vector of that many elements: payload and scales."""
-        blocks = elements // self.block_scales if self.block_scales else 0
-        return -(-elements * self.bits // 8), self.scale_bytes + blocks
+    def vector(self, elements: int) -> Vector:
+        """Bytes of a vector of that many elements. All groups are stored whole."""
+        size = self.group or elements
+        groups = -(-elements // size)
+        payload = -(-elements * self.bits // 8)
+        scales, zeros = (-(-groups * bits // 8) for bits in (self.scale_bits, self.zero_bits))
+        return Vector(payload, scales, zeros, -(-groups * size * self.bits // 8) - payload)
+
+    @property
+    def limitation(self) -> str | None:
+        """What answers lose, of a model that computes in 16 bits."""
+        return f"rounds keys and values to {self.bits} bits" if self.bits < 16 else None
 
 
 KV_16BIT = KvFormat("16-bit", 16)
@@ -67,12 +86,11 @@ class LayerGroup:
         if self.kind == "sparse_mla" and kv.bits == 8:
             return self._packed()
         heads = self.heads_per_rank(tp)
-        key, key_side = kv.vector(self.head_dim)
+        key = kv.vector(self.head_dim)
         if not self.v_head_dim:
-            return heads * (key + key_side), 0, heads * key_side
-        value, value_side = kv.vector(self.v_head_dim)
-        side = heads * (key_side + value_side)
-        return heads * (key + key_side), heads * (value + value_side), side
+            return heads * sum(key), 0, heads * sum(key[1:])
+        value = kv.vector(self.v_head_dim)
+        return heads * sum(key), heads * sum(value), heads * sum(key[1:] + value[1:])
 
     def _packed(self) -> tuple[int, int, int]:
         """FlashMLA's 8-bit row: the latent part in 8 bits, a 32-bit scale for each 128 of it, and

@@ -1,9 +1,9 @@
 """Quantised storage: elements of fewer bits, with their scales and zero points, to the byte."""
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
-from sim.model.layers import LayerGroup
+from sim.model.layers import KvFormat
 from sim.policy.manager import Pool, Stored
 from sim.policy.spec import Storage, spec_name
 from workloads.errors import InputError
@@ -12,15 +12,6 @@ Side = Literal["none", "int4", "int8", "fp8", "fp16", "bf16", "fp32"]
 SIDE_BITS: dict[str, int] = {
     "none": 0, "int4": 4, "int8": 8, "fp8": 8, "fp16": 16, "bf16": 16, "fp32": 32,
 }  # fmt: skip
-
-
-class Vector(NamedTuple):
-    """Bytes of one stored head vector of one token."""
-
-    payload: int
-    scales: int
-    zeros: int
-    padding: int  # of an incomplete last group, and to whole bytes
 
 
 @dataclass(frozen=True)
@@ -48,17 +39,15 @@ class Quantised(Storage):
         """Of one element."""
         raise NotImplementedError
 
-    def vector(self, dim: int) -> Vector:
-        """Bytes of a vector of that many elements. All groups are stored whole."""
-        size = self.group or dim
-        groups = -(-dim // size)
-        payload = -(-dim * self.bits // 8)
-        scales, zeros = (-(-groups * SIDE_BITS[side] // 8) for side in (self.scale, self.zero))
-        return Vector(payload, scales, zeros, -(-groups * size * self.bits // 8) - payload)
+    @property
+    def format(self) -> KvFormat:
+        """The same as `--kv-cache-dtype` has it; bytes are counted there alone."""
+        scale, zero = SIDE_BITS[self.scale], SIDE_BITS[self.zero]
+        return KvFormat(self.label, self.bits, self.group, scale, zero)
 
     @property
     def limitation(self) -> str | None:
-        return f"rounds keys and values to {self.bits} bits"
+        return self.format.limitation
 
     def apply(self, pool: Pool) -> Pool:
         if not pool.groups:
@@ -71,22 +60,8 @@ class Quantised(Storage):
             raise InputError(
                 f"{self.label}: KV is stored in 8 bits already (--kv-cache-dtype); expected auto"
             )
-        return pool.storing(
-            tuple(
-                one if group.own_bytes else self._stored(group, pool.tp)
-                for group, one in zip(pool.groups, pool.stored, strict=True)
-            )
-        )
-
-    def _stored(self, group: LayerGroup, tp: int) -> Stored:
-        if group.kind == "shared":
-            return Stored(0, 0)
-        heads = group.heads_per_rank(tp)
-        key = self.vector(group.head_dim)
-        if not group.v_head_dim:
-            return Stored(heads * sum(key), 0, heads * sum(key[1:]))
-        value = self.vector(group.v_head_dim)
-        return Stored(heads * sum(key), heads * sum(value), heads * sum(key[1:] + value[1:]))
+        kinds = (group.stored(self.format, pool.tp) for group in pool.groups)
+        return pool.storing(tuple(Stored(*kind) for kind in kinds))
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,7 @@ def describe_run(run: "Run", command: str) -> dict[str, Any]:
         "policy": {
             "spec": setup.label,
             "options": asdict(setup.policy),
-            "limitation": setup.policy.limitation,
+            "limitation": setup.limitation,
         },
         "limits": asdict(setup.limits),
         "engine": setup.engine.name,

@@ -22,6 +22,7 @@ from sim.engine.scheduler import Scheduler
 from sim.hardware import Device, find_device
 from sim.memory.ledger import Ledger, kv_budget
 from sim.model.geometry import Model
+from sim.model.kv_formats import limitation
 from sim.model.presets import find_model
 from sim.policy.manager import Pool
 from sim.policy.registry import label_of, parse_policy
@@ -102,6 +103,12 @@ class Setup:
     def capacity_bytes(self) -> int:
         """KV budget on one device of each replica, together."""
         return self.pool.capacity_bytes * self.replicas
+
+    @property
+    def limitation(self) -> str | None:
+        """What answers lose, by how KV is stored or by the policy; None for nothing."""
+        stored = limitation(self.model, self.ledger.kv)
+        return "; ".join(filter(None, (stored, self.policy.limitation))) or None
 
     @property
     def name(self) -> str:

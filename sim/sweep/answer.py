@@ -5,7 +5,7 @@ from typing import Any
 
 from sim.run.simulation import Setup, prepared
 from sim.sweep.grid import Value
-from sim.sweep.limits_told import binding, broken, lost_answers, margin
+from sim.sweep.limits_told import binding, broken, margin
 from sim.sweep.search import Found, Searched
 from sim.sweep.serve_lines import serve_lines
 from workloads.schema import Trace
@@ -53,7 +53,7 @@ def answer_lines(searched: Searched, trace: Trace) -> Iterator[str]:
     if searched.runner_up is not None:
         second = searched.runner_up
         other = prepared(trace, second.options)
-        lost = lost_answers(other)
+        lost = other.limitation
         changes = f"; it changes the model's answers: {lost}" if lost else ""
         yield f"Runner-up: {_what(searched, second, other)}, {_setting(second, other)}{changes}."
     elif searched.configurations > 1:
@@ -97,7 +97,7 @@ def _record(searched: Searched, found: Found, trace: Trace) -> dict[str, Any]:
         "answer": _what(searched, found, setup),
         "worth": found.worth,
         "limit_found": found.at_once is None,
-        "changes_answers": lost_answers(setup),
+        "changes_answers": setup.limitation,
         "warning": found.row.get("unsteady"),
         "gpus": setup.gpus,
         "policy": setup.label,
@@ -126,7 +126,7 @@ def _headline(searched: Searched, best: Found, setup: Setup, slo: str) -> str:
 
 
 def _losses(searched: Searched, setup: Setup, trace: Trace) -> Iterator[str]:
-    lost = lost_answers(setup)
+    lost = setup.limitation
     if lost is None:
         return
     yield f"  {setup.label} changes the model's answers: {lost}."

@@ -16,14 +16,6 @@ FAR_PCT = 50
 """Of a limit used: below it no resource has brought the level near to breaking."""
 
 
-def lost_answers(setup: Setup) -> str | None:
-    """What a configuration gives up of the model's answers, in words; None for nothing."""
-    bits = setup.ledger.kv.bits
-    rounds = bits < 16 and not setup.model.kv_scheme  # else the checkpoint is calibrated for it
-    stored = f"rounds keys and values to {bits} bits" if rounds else None
-    return "; ".join(filter(None, (stored, setup.policy.limitation))) or None
-
-
 def margin(row: Row, slo: str) -> str:
     """How much of its limit the tightest bound takes."""
     bounds = parse_level(slo).bounds

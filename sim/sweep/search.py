@@ -15,7 +15,6 @@ from sim.sweep.fingerprint import key_of, trace_digest
 from sim.sweep.grid import Grid, Value, with_values
 from sim.sweep.hopeless import Lost, execute_until_lost
 from sim.sweep.journal import Journal
-from sim.sweep.limits_told import lost_answers
 from sim.sweep.question import Question
 from sim.sweep.sampled import try_sampled
 from sim.sweep.serve_lines import startable
@@ -187,7 +186,7 @@ class Search:
             setup = prepared(self._trace, self.options(number, 0))
         except InputError:
             return False  # it can't be run, so it is no answer either
-        return lost_answers(setup) is not None
+        return setup.limitation is not None
 
     def holds(self, number: int, rung: int) -> bool:
         """Whether the level holds on the rung of a configuration under every draw."""

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-PATIENT_S = 300
 for name in ("worker_register_timeout_seconds", "gcs_server_request_timeout_seconds"):
-    os.environ.setdefault(f"RAY_{name}", str(PATIENT_S))
+    os.environ.setdefault(f"RAY_{name}", "300")
 os.environ.setdefault("RAY_health_check_timeout_ms", "60000")
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 ray: Any = pytest.importorskip("ray")
 
+from benchmarks.ray_cluster import two_nodes  # noqa: E402
 from sim.run.options import RunOptions  # noqa: E402
 from sim.sweep.grid import make_grid  # noqa: E402
 from sim.sweep.journal import journal_in  # noqa: E402
@@ -38,31 +38,8 @@ RUNS = 40
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
-    from ray._private import services
-    from ray.cluster_utils import Cluster
-
-    known = services.get_node
-
-    def patient(*given: Any) -> Any:
-        """Ray gives a node 30 s to start, which two busy cores don't always do."""
-        until = time.monotonic() + PATIENT_S
-        while True:
-            try:
-                return known(*given)
-            except RuntimeError:
-                if time.monotonic() > until:
-                    raise
-                time.sleep(1)
-
-    services.get_node = patient
-    node = {"num_cpus": 1, "object_store_memory": 80 * 2**20}
-    made = Cluster(initialize_head=True, head_node_args={**node, "include_dashboard": False})
-    made.add_node(**node)
-    ray.init(address=made.address, log_to_driver=False)
-    yield made
-    ray.shutdown()
-    made.shutdown()
-    services.get_node = known
+    with two_nodes() as made:
+        yield made
 
 
 def swept(folder: Path, where: Runner) -> bytes:
@@ -85,7 +62,9 @@ def workers() -> list[int]:
     return found
 
 
-def test_a_killed_worker_is_replaced_and_the_table_is_joblibs(cluster: Any, tmp_path: Path) -> None:
+def test_a_killed_worker_is_replaced_and_the_table_is_that_of_processes(
+    cluster: Any, tmp_path: Path
+) -> None:
     """One of two workers is killed after the first row: every run is there, the bytes are those of
     two local processes, and each run was taken into the table once."""
     assert len(ray.nodes()) == 2
@@ -103,7 +82,7 @@ def test_a_killed_worker_is_replaced_and_the_table_is_joblibs(cluster: Any, tmp_
     ours = swept(tmp_path / "ray", interrupted)
     assert killed
     assert sorted(numbers) == list(range(RUNS))
-    assert ours == swept(tmp_path / "joblib", runner("here", 2))
+    assert ours == swept(tmp_path / "processes", runner("here", 2))
 
 
 def test_a_sweep_given_up_leaves_no_task(cluster: Any, tmp_path: Path) -> None:

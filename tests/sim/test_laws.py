@@ -20,33 +20,10 @@ from sim.policy.manager import Pool, Stored
 from sim.policy.registry import parse_policy
 from sim.run.driver import run_simulated
 from sim.run.metrics import compute_metrics
+from tests.sim.specs import SPECS
 from workloads.schema import PrefixBlocks, Provenance, Trace
 
-POLICIES = (
-    "paging:block_size=1",
-    "paging:block_size=16",
-    "paging:block_size=1+prefix",
-    "paging:block_size=4,watermark=0.1+prefix",
-    "paging:block_size=4,watermark=0.1",
-    "preallocation",
-    "preallocation:max_len=24",
-    "preallocation:reserve=oracle,allocator=buddy",
-    "sliding_window:window=8,sinks=2",
-    "sliding_window:window=1,sinks=0",
-    "preallocation:reserve=pow2,allocator=buddy",
-    "preallocation:reserve=oracle+sliding_window:window=8,sinks=1",
-    "growing:start=4",
-    "growing:start=3,step=6+int8",
-    "chunked:chunk_tokens=16",
-    "virtual",
-    "virtual+sliding_window:window=20,sinks=1",
-    "paging:block_size=4+sliding_window:window=9,sinks=2+int4",
-    "paging:block_size=4+top_k:k=8,page=4",
-    "paging:block_size=4+top_k:k=8,mode=evict",
-    "paging:block_size=2,layers=unified",
-    "paging:block_size=2,layers=capped",
-    "paging:block_size=4" + (BESIDE := " beside states"),
-)
+POLICIES = (*SPECS, "paging:block_size=4" + (BESIDE := " beside states"))
 STATES = (StateGroup(5, "mamba", (StatePart("state", 20_000, 2, 1),)),)
 GROUPS = (LayerGroup(1, "full", 40, 80, 80), LayerGroup(2, "window", 40, 80, 80, window=7))
 STORED = (Stored(6400, 6400), Stored(6400, 6400))

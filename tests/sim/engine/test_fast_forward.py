@@ -24,33 +24,11 @@ from sim.run.driver import run_simulated
 from sim.run.folder import write_run
 from sim.run.metrics import Metric, compute_metrics
 from sim.run.simulation import execute, prepare
+from tests.sim.specs import SPECS
 from workloads import read_trace
 from workloads.schema import PrefixBlocks, Provenance, Trace
 from workloads.transform import time_slice
 
-SPECS = (
-    "paging:block_size=1",
-    "paging:block_size=16",
-    "paging:block_size=4,watermark=0.1",
-    "paging:block_size=4+prefix",
-    "paging:block_size=4,layers=unified",
-    "paging:block_size=4,layers=capped",
-    "paging:block_size=4+sliding_window:window=8,sinks=2",
-    "paging:block_size=4+top_k:k=8,page=4",
-    "paging:block_size=4+top_k:k=8,mode=evict",
-    "paging:block_size=4+fp8",
-    "paging:block_size=4+int8",
-    "paging:block_size=4+int4",
-    "chunked:chunk_tokens=16",
-    "growing:start=4",
-    "virtual",
-    "preallocation",
-    "preallocation:reserve=pow2,allocator=buddy",
-    "preallocation:reserve=oracle,allocator=buddy",
-    "preallocation:max_len=24",
-    "sliding_window:window=8,sinks=2",
-    "sliding_window:window=1,sinks=0",
-)
 TRACES = 500  # over all specs
 GROUPS = (LayerGroup(1, "full", 40, 80, 80), LayerGroup(2, "window", 40, 80, 80, window=7))
 STORED = (Stored(6400, 6400), Stored(6400, 6400))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sim.hardware import find_device
-from sim.memory.ledger import kv_budget
+from sim.memory.ledger import Ledger, kv_budget
 from sim.memory.vllm_blocks import cut_blocks
 from sim.model.hf_config import read_config
 from sim.policy.counting.pages import Pages
@@ -23,6 +23,17 @@ RECORDED: dict[str, Any] = json.loads(
 CONFIGS = ROOT / "sim/model/configs"
 
 
+def ledger_of(name: str) -> Ledger:
+    """A GPU whose KV cache is the recorded engine's."""
+    return kv_budget(
+        read_config(CONFIGS / f"{name}.json"),
+        find_device("custom:memory=4096GiB", memory_alone=True),
+        kv_cache_memory_bytes=RECORDED["pool_bytes"],
+        activation_reserve_bytes=0,
+        kv_dtype="bfloat16",
+    )
+
+
 def test_at_least_25_families_are_recorded() -> None:
     models = RECORDED["models"]
     kinds = {json.loads((CONFIGS / f"{name}.json").read_text())["model_type"] for name in models}
@@ -33,19 +44,13 @@ def test_at_least_25_families_are_recorded() -> None:
 
 @pytest.mark.parametrize("name", RECORDED["models"])
 def test_blocks_groups_pages_tokens_and_concurrency(name: str) -> None:
-    theirs = RECORDED["models"][name]
-    model = read_config(CONFIGS / f"{name}.json")
-    ledger = kv_budget(
-        model,
-        find_device("custom:memory=4096GiB", memory_alone=True),
-        kv_cache_memory_bytes=RECORDED["pool_bytes"],
-        activation_reserve_bytes=0,
-        kv_dtype="bfloat16",
-    )
+    theirs, ledger = RECORDED["models"][name], ledger_of(name)
     longest = theirs["max_model_len"]
     # where latent attention runs on a CPU, blocks are of 16 tokens
     size = 16 if theirs["block_size"] == 16 else 32
-    caching = theirs["mamba_cache_mode"] == "align" if model.states else theirs["prefix_caching"]
+    caching = (
+        theirs["mamba_cache_mode"] == "align" if ledger.model.states else theirs["prefix_caching"]
+    )
     cut = cut_blocks(ledger, size, longest, caching)
     assert cut.blocks == theirs["blocks"]
     ours = sorted((group.block_size, group.page_bytes) for group in cut.groups)
@@ -66,15 +71,7 @@ def test_blocks_groups_pages_tokens_and_concurrency(name: str) -> None:
 def test_the_simulators_pool_is_cut_as_the_engines(name: str) -> None:
     """`paging:layers=capped`: as many blocks, and for a request of the longest context as many as
     vLLM's admission asks for, which is never more than its tokens fill or its encoder has."""
-    theirs = RECORDED["models"][name]
-    model = read_config(CONFIGS / f"{name}.json")
-    ledger = kv_budget(
-        model,
-        find_device("custom:memory=4096GiB", memory_alone=True),
-        kv_cache_memory_bytes=RECORDED["pool_bytes"],
-        activation_reserve_bytes=0,
-        kv_dtype="bfloat16",
-    )
+    theirs, ledger = RECORDED["models"][name], ledger_of(name)
     longest = theirs["max_model_len"]
     size = 16 if theirs["block_size"] == 16 else 32
     in_flight = RECORDED["batched_tokens"] * theirs["concurrent_batches"]

@@ -98,7 +98,7 @@ def test_a_latent_vector_is_not_divided_over_gpus() -> None:
 
 
 def test_int8_is_not_half() -> None:
-    int8 = KvFormat("int8", 8, scale_bytes=4)
+    int8 = KvFormat("int8", 8, scale_bits=32)
     # 2 × 32 × 8 vectors of 128 bytes and one scale of 4
     assert find_model("llama-3-8b").kv_bytes_per_token(int8) == 512 * (128 + 4)
 

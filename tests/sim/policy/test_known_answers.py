@@ -117,7 +117,7 @@ def test_int4_compresses_less_than_four_times() -> None:
 
 def test_padding_of_an_incomplete_group_is_counted_apart() -> None:
     """80 elements in groups of 32: three groups are stored, 16 elements of 4 bits are padding."""
-    assert Int4().vector(80) == (40, 6, 6, 8)
+    assert Int4().format.vector(80) == (40, 6, 6, 8)
 
 
 def test_a_latent_vector_is_quantised_once_and_not_divided() -> None:
