@@ -10,6 +10,7 @@ import pickle
 import signal
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing import connection, resource_tracker
@@ -25,6 +26,9 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PR_SET_PDEATHSIG = 1
 """Of Linux's prctl(2): the signal that a process gets when its parent ends."""
 
+FEW = 3
+"""Tasks a worker: of so few that are left, each waits for whoever is free first."""
+
 Work = tuple[Callable[..., Any], Sequence[tuple[Any, ...]]]
 """A function, and the arguments of each task."""
 
@@ -34,8 +38,9 @@ def in_workers(
     tasks: Sequence[tuple[Any, ...]],
     jobs: int,
     order: Sequence[int] | None = None,
+    as_done: bool = False,
 ) -> Iterator[Result]:
-    """Results of `work(*task)` in the order of the tasks, by `jobs` processes at once.
+    """Results of `work(*task)` in the order of tasks, or `as_done`, by `jobs` processes at once.
 
     Tasks are begun in the given order of their numbers: the longest first leaves no process idle
     at the end. Workers have started when this returns, and end with this process, whether it
@@ -52,28 +57,38 @@ def in_workers(
     except BaseException:
         ended()
         raise
-    return _results(workers, list(range(len(tasks)) if order is None else order), ended)
+    return _results(workers, list(range(len(tasks)) if order is None else order), as_done, ended)
 
 
 def _results(
-    workers: dict[connection.Connection, BaseProcess], order: list[int], ended: Finalize
+    workers: dict[connection.Connection, BaseProcess],
+    order: list[int],
+    as_done: bool,
+    ended: Finalize,
 ) -> Iterator[Any]:
-    left, idle = order[::-1], list(workers)
-    busy: dict[connection.Connection, int] = {}
+    left = order[::-1]
+    asked: dict[connection.Connection, deque[int]] = {end: deque() for end in workers}
     results: dict[int, Any] = {}
     try:
         for turn in range(len(order)):
-            while turn not in results:
-                while left and idle:
-                    end = idle.pop()
-                    busy[end] = left.pop()
-                    _ask(end, busy[end])
-                for ready in connection.wait(list(busy)):
-                    results[busy.pop(ready)] = _answer(ready)  # type: ignore[call-overload,arg-type]
-                    idle.append(ready)  # type: ignore[arg-type]
-            yield results.pop(turn)
+            while not results if as_done else turn not in results:
+                _feed(asked, left)
+                for ready in connection.wait([end for end, numbers in asked.items() if numbers]):
+                    assert isinstance(ready, connection.Connection), "only those were waited for"
+                    results[asked[ready].popleft()] = _answer(ready)
+            _feed(asked, left)  # whoever takes the result may take its time
+            yield results.pop(next(iter(results)) if as_done else turn)
     finally:
         ended()
+
+
+def _feed(asked: dict[connection.Connection, deque[int]], left: list[int]) -> None:
+    """A task for each worker, and while many are left a second that it finds when it is done."""
+    for depth in (1, 2):
+        for end, numbers in asked.items():
+            if len(numbers) < depth and len(left) > (depth - 1) * FEW * len(asked):
+                numbers.append(left.pop())
+                _ask(end, numbers[-1])
 
 
 def _end(workers: dict[connection.Connection, BaseProcess]) -> None:

@@ -27,7 +27,7 @@ Task = tuple[int, dict[str, Value]]
 def run_here(
     work: Work, trace: Trace, tasks: Sequence[Task], jobs: int
 ) -> Iterator[tuple[int, Row]]:
-    """Rows by the tasks' numbers, in their order. Raises InputError where a worker dies."""
+    """Rows by the tasks' numbers, as they are done. Raises InputError where a worker dies."""
     if jobs < 1:
         raise InputError(f"--jobs {jobs}: expected at least 1")
     if jobs == 1 or len(tasks) < 2:
@@ -42,7 +42,8 @@ def run_here(
         place = _shared(shared_bytes(trace), file)
         (number, point), *rest = tasks
         first = work.run(trace, point)  # here, so that what it loads is there for all who fork
-        rows = in_workers(partial(_run_one, work, place), rest, min(jobs, len(rest)))
+        worker = partial(_run_one, work, place)
+        rows = in_workers(worker, rest, min(jobs, len(rest)), as_done=True)
         yield number, first
         yield from rows
 
