@@ -1,9 +1,9 @@
 """How much quicker two processes are than one: `python -m benchmarks.processes [CASE ...]`.
 
-Wall time of one and of two by turns, beside the machine's own ceiling: the same Python loop in two
-processes that know nothing of each other. On a shared machine the ceiling is what two processes can
-reach at that hour, so what is ours is the ratio of the two. `others_cpu_s` says how quiet it was.
-Prints a line of JSON a measurement and one a case; figures are in docs/performance.md.
+By wall time, and by the CPU time of the path that can't be shared: the command's own and its
+busiest worker's, which is what the wall would be had the cores no other work. One and two by turns,
+beside the machine's own ceiling: the same Python loop in two processes that know nothing of each
+other. Prints a line of JSON a measurement and one a case; figures are in docs/performance.md.
 """
 
 import json
@@ -13,8 +13,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from benchmarks.commands import WIDE_OPTIONS, seven_policies
 from benchmarks.process import ROOT, kvtwin
@@ -24,29 +26,59 @@ ROUNDS = 2
 LOOP = [sys.executable, "-c", "n = 0\nfor i in range(60_000_000): n += i"]
 
 
-def cpu_s() -> float:
-    """Of everybody on this machine, since it started."""
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def everybody_s() -> float:
+    """CPU time of everybody on this machine, since it started."""
     ticks = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]]
     user, nice, system, _, _, interrupts, soft, *_ = ticks
-    return (user + nice + system + interrupts + soft) / os.sysconf("SC_CLK_TCK")
+    return (user + nice + system + interrupts + soft) / TICKS
 
 
-def run(commands: Sequence[Sequence[str]], compiled: bool = True) -> dict[str, float]:
-    """All of them at once: seconds until the last has ended."""
+def descendants(pid: int) -> Iterator[int]:
+    """The process and all that it started, by /proc; those that ended meanwhile are left out."""
+    with suppress(OSError):
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        yield pid
+        for child in children:
+            yield from descendants(int(child))
+
+
+def used_s(pid: int) -> float:
+    """CPU time that a process has used itself."""
+    with suppress(OSError):
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / TICKS
+    return 0.0
+
+
+def run(commands: Sequence[Sequence[str]], compiled: bool = True) -> dict[str, Any]:
+    """All of them at once: seconds until the last has ended, and CPU time by process."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "KVTWIN_COMPILE": str(int(compiled))}
-    began, everybody, before = time.perf_counter(), cpu_s(), os.times()
+    began, everybody = time.perf_counter(), everybody_s()
     started = [
         subprocess.Popen(one, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL)
         for one in commands
     ]
+    used: dict[int, float] = {}
+    while any(process.poll() is None for process in started):
+        for process in started:
+            for pid in descendants(process.pid):
+                used[pid] = max(used.get(pid, 0.0), used_s(pid))
+        time.sleep(0.05)
     for process in started:
-        if process.wait():
+        if process.returncode:
             raise SystemExit(f"{process.args} failed")
-    wall_s, after = time.perf_counter() - began, os.times()
-    ours = (after.children_user - before.children_user) + (
-        after.children_system - before.children_system
-    )
-    return {"wall_s": wall_s, "cpu_s": ours, "others_cpu_s": cpu_s() - everybody - ours}
+    own = [used.pop(process.pid) for process in started]
+    path_s = max(own) + max(used.values(), default=0.0)
+    others_s = everybody_s() - everybody - sum(own) - sum(used.values())
+    return {
+        "wall_s": round(time.perf_counter() - began, 2),
+        "path_cpu_s": round(path_s, 2),
+        "cpu_s": [round(value, 2) for value in (*own, *used.values())],
+        "others_cpu_s": round(others_s, 1),
+    }
 
 
 def sweep_200(folder: Path, jobs: int) -> list[str]:
@@ -77,19 +109,24 @@ def main(names: Sequence[str]) -> None:
     """Measure these cases, all of them without names."""
     for name in names or CASES:
         command, compiled = CASES[name]
-        walls: dict[str, list[float]] = {}
+        found: dict[str, list[dict[str, Any]]] = {}
         for number in range(ROUNDS):
-            for key, jobs in (("loop", 1), ("loop", 2), ("case", 1), ("case", 2)):
+            for what, jobs in (("loop", 1), ("loop", 2), ("case", 1), ("case", 2)):
                 with tempfile.TemporaryDirectory() as folder:
-                    commands = [LOOP] * jobs if key == "loop" else [command(Path(folder), jobs)]
-                    found = run(commands, compiled)
-                walls.setdefault(f"{key} {jobs}", []).append(found["wall_s"])
-                rounded = {one: round(value, 2) for one, value in found.items()}
-                print(json.dumps({"case": name, "round": number, key: jobs, **rounded}), flush=True)
-        took = {key: statistics.median(values) for key, values in walls.items()}
-        ceiling, ours = 2 * took["loop 1"] / took["loop 2"], took["case 1"] / took["case 2"]
-        print(json.dumps({"case": name, "ceiling": round(ceiling, 3), "ratio": round(ours, 3),
-                          "of_ceiling": round(ours / ceiling, 3)}), flush=True)  # fmt: skip
+                    commands = [LOOP] * jobs if what == "loop" else [command(Path(folder), jobs)]
+                    one = run(commands, compiled)
+                found.setdefault(f"{what} {jobs}", []).append(one)
+                said = {"case": name, "round": number, "what": what, "processes": jobs, **one}
+                print(json.dumps(said), flush=True)
+        for time_of in ("wall_s", "path_cpu_s"):
+            took = {
+                key: statistics.median(one[time_of] for one in ones) for key, ones in found.items()
+            }
+            ceiling = 2 * took["loop 1"] / took["loop 2"]
+            ratio = took["case 1"] / took["case 2"]
+            said = {"case": name, "by": time_of, "ceiling": round(ceiling, 3),
+                    "ratio": round(ratio, 3), "of_ceiling": round(ratio / ceiling, 3)}  # fmt: skip
+            print(json.dumps(said), flush=True)
 
 
 if __name__ == "__main__":

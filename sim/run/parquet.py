@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 
 from sim.engine.record import ROWS_AT_ONCE, STATUSES, Column
 from sim.run.tables import Elsewhere, joined
+from workloads.arrow import arrow_array, arrow_texts
 
 GROUP_ROWS = 1 << 17
 """Of a row group. A table that has no more is never read again: its columns are still there."""
@@ -109,23 +110,11 @@ def arrow_table(columns: Mapping[str, Column]) -> Any:
     arrays = {}
     for name, values in columns.items():
         if name == "status":
-            code = _array(values.astype(np.int8))
-            arrays[name] = pa.DictionaryArray.from_arrays(code, _texts(STATUSES))
+            code = arrow_array(values.astype(np.int8))
+            arrays[name] = pa.DictionaryArray.from_arrays(code, arrow_texts(STATUSES))
         else:
-            arrays[name] = _array(values)
+            arrays[name] = arrow_array(values)
     return pa.table(arrays)
-
-
-def _array(values: Column) -> Any:
-    """A column as it is, uncopied; times that never came are NaN in it and null in the file.
-
-    Here and below, `pa.array` and `to_numpy` would import pandas to ask whether they were given a
-    series, which takes longer than simulating 10,000 requests.
-    """
-    missing = np.isnan(values)
-    validity = pa.py_buffer(np.packbits(~missing, bitorder="little")) if missing.any() else None
-    kind = pa.from_numpy_dtype(values.dtype)
-    return pa.Array.from_buffers(kind, len(values), [validity, pa.py_buffer(values)])
 
 
 def _column(array: Any) -> Column:
@@ -142,9 +131,3 @@ def _column(array: Any) -> Column:
     there = np.unpackbits(np.frombuffer(valid, np.uint8), bitorder="little")[rows]
     times = np.frombuffer(values, np.float64)[rows]
     return np.where(there, times, np.nan)
-
-
-def _texts(values: tuple[str, ...]) -> Any:
-    ends = np.cumsum([0, *(len(value) for value in values)], dtype=np.int32)
-    text = "".join(values).encode("ascii")
-    return pa.StringArray.from_buffers(len(values), pa.py_buffer(ends), pa.py_buffer(text))

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from workloads.arrow import arrow_array
 from workloads.schema import PrefixBlocks, Provenance, Trace, Turns
 
 Buffer = bytes | NDArray[np.uint8]
@@ -32,7 +33,8 @@ def shared_bytes(trace: Trace) -> pa.Buffer:
                     plain[part][field.name] = value
     columns = {
         name: pa.LargeListArray.from_arrays(
-            pa.array([0, len(values)], pa.int64()), pa.array(values)
+            arrow_array(np.array([0, len(values)])),
+            arrow_array(np.ascontiguousarray(values), missing=np.zeros(0, dtype=np.bool_)),
         )
         for name, values in arrays.items()
     }
@@ -48,10 +50,7 @@ def map_shared(source: Path | Buffer) -> Trace:
     buffer = pa.memory_map(str(source)) if isinstance(source, Path) else pa.py_buffer(source)
     table = pa.ipc.open_file(buffer).read_all()
     plain = json.loads(table.schema.metadata[b"kvtwin"])
-    arrays = {
-        name: table.column(name).chunk(0).values.to_numpy(zero_copy_only=True)
-        for name in table.column_names
-    }
+    arrays = {name: _mapped(table.column(name).chunk(0).values) for name in table.column_names}
     parts: dict[str, Any] = {}
     for part, kind in PARTS.items():
         if part in plain:
@@ -67,3 +66,11 @@ def map_shared(source: Path | Buffer) -> Trace:
         Provenance(**provenance),
         **parts,
     )
+
+
+def _mapped(values: pa.Array) -> NDArray[Any]:
+    """A view. Arrow's own `to_numpy` would import pandas in every worker."""
+    kind = values.type.to_pandas_dtype()  # numpy's
+    if not len(values):
+        return np.empty(0, dtype=kind)
+    return np.frombuffer(values.buffers()[1], dtype=kind)[values.offset :][: len(values)]

@@ -8,11 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from workloads.outgoing import cell_text, encodable
+from workloads.arrow import arrow_cells
+from workloads.outgoing import cell_text
 from workloads.write import replacing
-
-MOST = 2**63 - 1
-"""Of a whole number in a table; larger ones are texts."""
 
 PARQUET, CSV = "sweep.parquet", "sweep.csv"
 
@@ -27,8 +25,9 @@ def columns_of(rows: Sequence[Mapping[str, Any]]) -> Columns:
 
 def write_table(columns: Columns, folder: Path) -> None:
     """Both files, each whole or not at all."""
+    cells = {name: arrow_cells(column) for name, column in columns.items()}
     with replacing(folder / PARQUET) as unfinished, unfinished.open("wb") as file:
-        pq.write_table(_arrow(columns), file, compression="zstd")
+        pq.write_table(pa.table(cells), file, compression="zstd")
     with (
         replacing(folder / CSV) as unfinished,
         unfinished.open("w", encoding="utf-8", newline="") as text,
@@ -41,21 +40,3 @@ def write_table(columns: Columns, folder: Path) -> None:
 
 def _cell(cell: Any) -> str:
     return cell_text(str(cell)) if isinstance(cell, str) else repr(cell)
-
-
-def _arrow(columns: Columns) -> pa.Table:
-    """Whole numbers, numbers, truth values or texts, whatever all cells of a column are."""
-    return pa.table({name: _array(cells) for name, cells in columns.items()})
-
-
-def _array(cells: list[Any]) -> pa.Array:
-    kinds = {type(cell) for cell in cells if cell is not None}
-    if kinds <= {bool}:
-        return pa.array(cells, pa.bool_() if kinds else pa.string())
-    counted = all(-MOST <= cell <= MOST for cell in cells if type(cell) is int)
-    if kinds <= {int} and counted:
-        return pa.array(cells, pa.int64())
-    if kinds <= {int, float} and counted:
-        return pa.array([None if cell is None else float(cell) for cell in cells], pa.float64())
-    texts = [None if cell is None else encodable(str(cell)) for cell in cells]
-    return pa.array(texts, pa.string())
