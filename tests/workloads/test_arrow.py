@@ -15,7 +15,8 @@ from workloads.arrow import arrow_array, arrow_cells, arrow_texts
     "cells",
     [
         [1, 2, 3], [1, None, 3], [1.5, 2, None], [True, False, None, True], [None, None], [],
-        ["a", None, "über", ""], ["a", 1], [True, 1], [float("nan"), 1.0], [None] * 9 + [2**62], [2**63, None],
+        ["a", None, "über", ""], ["a", 1], [True, 1], [float("nan"), 1.0],
+        [None] * 9 + [2**62], [2**63, None],
     ],
     ids=str,
 )  # fmt: skip
