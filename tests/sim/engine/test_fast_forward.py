@@ -139,6 +139,7 @@ def test_azure_slices(policy: str, name: str, start_s: float, end_s: float, tmp_
     """Minutes of real traffic through the roofline, with memory for about twelve requests."""
     trace = time_slice(read_trace(name), start_s, end_s)
     wide = policy.replace("window=8", "window=800").replace("max_len=24", "max_len=2400")
+    wide = wide.replace("block_size=2,", "block_size=16,")
     setup = prepare(
         trace,
         model="llama-2-7b",
