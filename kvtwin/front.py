@@ -1,23 +1,25 @@
 """What the commands `size`, `compare-run` and `report` do, as functions with results."""
 
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sim.hardware import Device, find_device
 from sim.measured.comparison import Error, Tolerance, errors, side_by_side
 from sim.measured.prediction import prediction
 from sim.measured.read import read_measured
-from sim.memory.ledger import Ledger, kv_budget
+from sim.memory.ledger import Ledger
 from sim.memory.sizing import Sizing, size_policy
 from sim.model.geometry import Model
-from sim.model.presets import find_model
 from sim.policy.registry import label_of, parse_policy
 from sim.policy.spec import Policy
-from sim.run.options import size_bytes
+from sim.run.ledgers import resolved
+from sim.run.options import EngineOptions
 from sim.run.report import report_runs
 from sim.run.simulation import Run, execute
 from workloads.errors import InputError
+from workloads.spec import suggestion
 
 
 class Sized(NamedTuple):
@@ -33,28 +35,27 @@ def size(
     context: int | Sequence[int],
     *,
     policy: Policy | str = "paging",
-    tp: int = 1,
     max_model_len: int | None = None,
-    gpu_memory_utilization: float = 0.9,
-    kv_cache_memory: int | str | None = None,
-    kv_cache_dtype: str = "auto",
+    **options: Any,
 ) -> Sized:
     """How many requests of each length (`context`, in tokens) fit. All sizes are per GPU.
 
-    Raises InputError where the model or a request doesn't fit.
+    `options` are those of `EngineOptions`, as `kvtwin size` has them: tp, engine, max_num_seqs,
+    max_num_batched_tokens, gpu_memory_utilization, kv_cache_memory and kv_cache_dtype. Raises
+    InputError where the model or a request doesn't fit.
     """
     lengths = (context,) if isinstance(context, int) else tuple(context)
     if not lengths:
         raise InputError("context: expected at least one length, in tokens")
-    memory = kv_cache_memory
-    ledger = kv_budget(
-        model if isinstance(model, Model) else find_model(str(model)),
-        gpu if isinstance(gpu, Device) else find_device(gpu, memory_alone=True),
-        tp=tp,
-        gpu_memory_utilization=gpu_memory_utilization,
-        kv_cache_memory_bytes=None if memory is None else size_bytes(memory, "kv_cache_memory"),
-        kv_dtype=kv_cache_dtype,
-    )
+    known = [field.name for field in fields(EngineOptions)]
+    for name in options:
+        if name not in known:
+            raise InputError(f"no option {name!r}; {suggestion(name, known)}")
+    device = gpu if isinstance(gpu, Device) else find_device(gpu, memory_alone=True)
+    engine = resolved(EngineOptions(model=model, **options), device)
+    ledger = engine.ledger()
+    if isinstance(policy, str):
+        policy = engine.engine.sizes(policy, engine.model)
     pool = ledger.pool(max_model_len or max(lengths))
     parsed = parse_policy(policy) if isinstance(policy, str) else policy
     return Sized(ledger, size_policy(parsed, label_of(parsed), pool, lengths))

@@ -29,14 +29,16 @@ from sim.memory.capacity import (
     requests_now,
     would_buy,
 )
-from sim.memory.ledger import Ledger, kv_budget
+from sim.memory.ledger import Ledger
 from sim.memory.sizing import Sizing, size_policy
 from sim.memory.vllm_blocks import cut_blocks
 from sim.model.presets import find_model, model_names
 from sim.policy.paging import Paging
 from sim.policy.registry import parse_policy
 from sim.policy.spec import Policy
-from sim.run.engine_presets import NEWEST, Engine, find_engine
+from sim.run.engine_presets import NEWEST, Engine
+from sim.run.ledgers import resolved
+from sim.run.options import EngineOptions
 from sim.run.seam import check_manager, told_by
 from sim.units import gib, parse_bytes
 from workloads.console import console, print_json, sheet
@@ -48,25 +50,18 @@ Several = Parameter(negative_iterable="", consume_multiple=True)
 
 def size(
     *,
-    model: str,
     gpu: str,
+    options: Annotated[EngineOptions, Parameter(name="*")],
     context: Annotated[tuple[int, ...], Several],
     policy: Annotated[tuple[str, ...], Several] = ("paging:block_size=16",),
     max_model_len: int | None = None,
-    tp: int = 1,
-    engine: str = "default",
-    gpu_memory_utilization: float = 0.9,
     kv_free_fraction: float | None = None,
-    kv_cache_memory: str | None = None,
     activation_reserve: str | None = None,
     weight_memory: str | None = None,
     non_torch_memory: str | None = None,
     cuda_graph_memory: str | None = None,
     communication_memory: str | None = None,
-    kv_cache_dtype: str = "auto",
     swap_space: str | None = None,
-    max_num_batched_tokens: int | None = None,
-    max_num_seqs: int | None = None,
     interval: int | None = None,
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
     json_output: Json = False,
@@ -75,8 +70,6 @@ def size(
 
     Parameters
     ----------
-    model
-        A preset's name (kvtwin list models), or the path of a Hugging Face config.json.
     gpu
         A device's name (kvtwin list gpus), or
         custom:memory=48GiB,bandwidth=1.2TB/s,flops=200TFLOP/s.
@@ -86,17 +79,8 @@ def size(
         A cache policy with its options; give several to compare.
     max_model_len
         Longest context the engine accepts; by default the longest --context.
-    tp
-        GPUs the model is divided over. All sizes are per GPU.
-    engine
-        What weights and KV can't have, as this engine and version measures it (kvtwin list
-        engines): sampling, CUDA graphs, buffers between GPUs, padding.
-    gpu_memory_utilization
-        Fraction of a GPU's total memory for weights, reserves and KV.
     kv_free_fraction
         Instead: fraction for KV of the memory that weights and reserves leave free.
-    kv_cache_memory
-        Instead: the KV budget itself, with its unit, such as 14GB or 3.81GiB.
     activation_reserve
         Memory kept for activations, with its unit; by default a stated model's estimate.
     weight_memory
@@ -107,17 +91,8 @@ def size(
         Memory that captured graphs take of the budget, with its unit; by default likewise.
     communication_memory
         NCCL's and all-reduce buffers, with their unit; by default likewise.
-    kv_cache_dtype
-        auto (the checkpoint's KV scheme, else the model's own type), or vLLM's names: fp8,
-        fp8_e4m3, fp8_e5m2, fp8_ds_mla, int8_per_token_head, nvfp4, bfloat16, ...
     swap_space
         Host memory per GPU for preempted blocks, with its unit.
-    max_num_batched_tokens
-        Tokens of a step, which the activation reserve depends on; by default 2048, or what
-        --engine's server takes on the GPU.
-    max_num_seqs
-        Sequences sampled at once, which the activation reserve depends on; by default 256, or
-        what --engine's server takes on the GPU.
     interval
         Per cent: also bounds of the KV budget and of requests at once, as far as budgets foretold
         were off those that engines logged, such as 90.
@@ -126,27 +101,19 @@ def size(
     json_output
         Print JSON, all sizes in integer bytes and tokens.
     """
-    preset, device = find_engine(engine), find_device(gpu, memory_alone=True)
-    seqs, tokens = preset.limits(device, max_num_seqs, max_num_batched_tokens)
+    engine = resolved(options, find_device(gpu, memory_alone=True))
+    preset, seqs, tokens = engine.engine, engine.max_num_seqs, engine.max_num_batched_tokens
     check_limits(seqs, tokens, max_model_len)
     make = partial(
-        kv_budget,
-        find_model(model, preset.casts),
-        device,
-        gpu_memory_utilization=gpu_memory_utilization,
+        engine.ledger,
         kv_free_fraction=kv_free_fraction,
-        kv_cache_memory_bytes=_bytes("--kv-cache-memory", kv_cache_memory),
         activation_reserve_bytes=_bytes("--activation-reserve", activation_reserve),
         weight_memory_bytes=_bytes("--weight-memory", weight_memory),
         non_torch_bytes=_bytes("--non-torch-memory", non_torch_memory),
         cuda_graph_bytes=_bytes("--cuda-graph-memory", cuda_graph_memory),
         all_reduce_bytes=_bytes("--communication-memory", communication_memory),
-        max_num_batched_tokens=tokens,
-        max_num_seqs=seqs,
-        kv_dtype=kv_cache_dtype,
-        profiled=preset.memory,
     )
-    ledger = make(tp=tp)
+    ledger = make()
     if not context:
         raise InputError("--context: expected at least one length, in tokens")
     longest = max(context) if max_model_len is None else max_model_len
@@ -168,12 +135,12 @@ def size(
     chosen = parse_policy(first.policy)
     with told_by(chosen, first.policy):
         binds = binding(requests_now(chosen, ledger, largest, longest), seqs, largest)
-        larger = next_larger(lambda more: make(tp=more), tp)
+        larger = next_larger(lambda more: make(tp=more), options.tp)
         buys = list(would_buy(chosen, ledger, largest, longest, larger))
     bounds = None
     if interval is not None:
         names = [sizing.policy for sizing in sizings]
-        given = kv_cache_memory is not None
+        given = options.kv_cache_memory is not None
         bounds = capacity_bounds(ledger, names, context, longest, level=interval, given=given)
     if output is not None:
         from sim.commands.size_page import write_page  # late: it loads plotly
@@ -216,7 +183,7 @@ def size(
     if bounds is not None:
         print(f"\n{bounds_text(bounds)}")
     if preset.device_limits:
-        print(f"\n--engine {engine}: {seqs:,} requests at once, {tokens:,} tokens a step")
+        print(f"\n--engine {options.engine}: {seqs:,} requests at once, {tokens:,} tokens a step")
     print(f"\n{binds}")
     for change, number in buys:
         print(f"  {change}: {number:,} at once")

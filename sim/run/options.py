@@ -32,11 +32,44 @@ else:  # what a command line takes, and all that reading it needs to load
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunOptions:
-    """What decides a run beside its trace. Python may give the things that text names."""
+class EngineOptions:
+    """What decides where an engine's memory goes. Python may give the things that text names."""
 
     model: ModelLike
     """A preset (`kvtwin list models`) or the path of a Hugging Face config.json."""
+
+    tp: int = 1
+    """GPUs the model is divided over (tensor parallel)."""
+
+    engine: EngineLike = "default"
+    """How the engine schedules and runs kernels (`kvtwin list engines`)."""
+
+    max_num_seqs: int | None = None
+    """Most requests that run at once. Default: 256, or what --engine's server takes on the GPU."""
+
+    max_num_batched_tokens: int | None = None
+    """Most tokens a step computes; longer prompts are prefilled in chunks. Default: 2048, or what
+    --engine's server takes on the GPU."""
+
+    gpu_memory_utilization: float = 0.9
+    """Share of the device's whole memory that the engine may use."""
+
+    kv_cache_memory: Size | None = None
+    """Size of the KV cache itself, such as 12GiB, instead of what is left over."""
+
+    kv_cache_dtype: str = "auto"
+    """How KV is stored: auto (the model's own type), fp16, bf16, fp8, int8 or int8_fp16."""
+
+    @property
+    def kv_cache_memory_bytes(self) -> int | None:
+        """Raises InputError for what is no size."""
+        size = self.kv_cache_memory
+        return None if size is None else size_bytes(size, "--kv-cache-memory")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions(EngineOptions):
+    """What decides a run beside its trace."""
 
     gpu: DeviceLike | None = None
     """A device (`kvtwin list gpus`), or one by numbers:
@@ -44,9 +77,6 @@ class RunOptions:
     """
 
     policy: Annotated[PolicyLike, Parameter(parse=False)] = "paging"
-
-    kv_cache_dtype: str = "auto"
-    """How KV is stored: auto (the model's own type), fp16, bf16, fp8, int8 or int8_fp16."""
 
     request_rate: float | None = None
     """Rescale arrivals to so many requests a second. Of sessions only the stamps they begin at
@@ -97,16 +127,6 @@ class RunOptions:
     """Outputs asked of each prompt (OpenAI's n): so many requests that arrive together. With
     paging+prefix they share their prompt's full blocks."""
 
-    tp: int = 1
-    """GPUs the model is divided over (tensor parallel)."""
-
-    max_num_seqs: int | None = None
-    """Most requests that run at once. Default: 256, or what --engine's server takes on the GPU."""
-
-    max_num_batched_tokens: int | None = None
-    """Most tokens a step computes; longer prompts are prefilled in chunks. Default: 2048, or what
-    --engine's server takes on the GPU."""
-
     long_prefill_token_threshold: int = 0
     """Longest chunk of a prompt while others run or wait. 0: what a step has left."""
 
@@ -124,15 +144,6 @@ class RunOptions:
 
     victim: Victim = "last"
     """Who gives way: the request admitted "last", or that of "longest" or "shortest" context."""
-
-    gpu_memory_utilization: float = 0.9
-    """Share of the device's whole memory that the engine may use."""
-
-    kv_cache_memory: Size | None = None
-    """Size of the KV cache itself, such as 12GiB, instead of what is left over."""
-
-    engine: EngineLike = "default"
-    """How the engine schedules and runs kernels (`kvtwin list engines`)."""
 
     cost: CostLike | None = None
     """How long steps take: roofline, from a datasheet (the default), table, from measured kernel
@@ -169,12 +180,6 @@ class RunOptions:
     def swap_space_bytes(self) -> int:
         """Raises InputError for what is no size."""
         return size_bytes(self.swap_space, "--swap-space")
-
-    @property
-    def kv_cache_memory_bytes(self) -> int | None:
-        """Raises InputError for what is no size."""
-        size = self.kv_cache_memory
-        return None if size is None else size_bytes(size, "--kv-cache-memory")
 
 
 def size_bytes(size: Size, where: str) -> int:

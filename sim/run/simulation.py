@@ -20,18 +20,18 @@ from sim.engine.record import STATUSES, Column, Log, Recorder, Sink
 from sim.engine.requests import AS_PER_NS
 from sim.engine.scheduler import Scheduler
 from sim.hardware import Device, find_device
-from sim.memory.ledger import Ledger, kv_budget
+from sim.memory.ledger import Ledger
 from sim.model.geometry import Model
 from sim.model.kv_formats import limitation
-from sim.model.presets import find_model
 from sim.policy.manager import Pool
 from sim.policy.registry import label_of, parse_policy
 from sim.policy.spec import Policy
 from sim.run.costs import CostSpec, find_costs
 from sim.run.driver import run_simulated
-from sim.run.engine_presets import DEFAULT, Engine, find_engine
+from sim.run.engine_presets import DEFAULT, Engine
 from sim.run.form import compiled_log, compiles
 from sim.run.judged import metrics_of
+from sim.run.ledgers import resolved
 from sim.run.load import (
     Replay,
     checked_seed,
@@ -228,30 +228,18 @@ def prepared(trace: Trace | str | Path, options: RunOptions) -> Setup:
             raise InputError("--gpu: missing; expected a device, or --cost with a measured one")
         gpu = costs.table.device()
     device = find_device(gpu) if isinstance(gpu, str) else gpu
-    preset = find_engine(options.engine) if isinstance(options.engine, str) else options.engine
-    model = options.model
-    if not isinstance(model, Model):
-        model = find_model(str(model), preset.casts)
+    engine = resolved(options, device)
+    preset, model = engine.engine, engine.model
     limits = Limits(
-        *preset.limits(device, options.max_num_seqs, options.max_num_batched_tokens),
+        engine.max_num_seqs,
+        engine.max_num_batched_tokens,
         model.max_position_embeddings if options.max_model_len is None else options.max_model_len,
         options.batching,
         Pressure(options.preemption, options.swap_space_bytes, options.victim),
         preset.rules,
         options.long_prefill_token_threshold,
     )
-    ledger = kv_budget(
-        model,
-        device,
-        tp=options.tp,
-        kv_dtype=options.kv_cache_dtype,
-        gpu_memory_utilization=options.gpu_memory_utilization,
-        kv_cache_memory_bytes=options.kv_cache_memory_bytes,
-        max_num_batched_tokens=limits.max_num_batched_tokens,
-        max_num_seqs=limits.max_num_seqs,
-        profiled=preset.memory,
-    )
-    ledger = preset.adapt_ledger(ledger)
+    ledger = preset.adapt_ledger(engine.ledger())
     horizon_s = options.horizon
     if horizon_s is not None and not 0 < horizon_s <= LONGEST_S:
         raise InputError(f"horizon {horizon_s} s, expected more than 0 and at most {LONGEST_S}")

@@ -9,17 +9,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from sim.run.options import RunOptions
+from sim.run.options import EngineOptions, RunOptions
 from sim.sweep.grid import Grid, Value, make_grid, read_values
 from workloads.errors import InputError
 
 
 def _described() -> dict[str, str]:
     """What the help of `kvtwin simulate` says of each option: the text below it in RunOptions."""
-    (options,) = ast.parse(inspect.getsource(RunOptions)).body
-    assert isinstance(options, ast.ClassDef)
+    body: list[ast.stmt] = []
+    for kind in (EngineOptions, RunOptions):
+        (options,) = ast.parse(inspect.getsource(kind)).body
+        assert isinstance(options, ast.ClassDef)
+        body += options.body
     found = {"policy": "A cache policy with its options; give several to compare."}
-    for field, text in pairwise(options.body):
+    for field, text in pairwise(body):
         match field, text:
             case (
                 ast.AnnAssign(target=ast.Name(id=name)),

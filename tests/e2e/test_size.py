@@ -1,18 +1,28 @@
 """What `kvtwin size` and `kvtwin list` print: integers, and numbers that agree with each other."""
 
 import json
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sim.commands.size import list_gpus, list_models, size
+from sim.commands.size import list_gpus, list_models
+from sim.commands.size import size as command
 from sim.commands.size_text import size_text
 from sim.model.presets import find_model
+from sim.run.options import EngineOptions
 from workloads.errors import InputError
 
 Capture = pytest.CaptureFixture[str]
 GPU = "a100-40gb"
+
+
+def size(**given: Any) -> None:
+    """The command, with options of engines as the command line gives them: flat."""
+    own = {field.name for field in fields(EngineOptions)} & set(given)
+    options = EngineOptions(**{name: given.pop(name) for name in own})
+    command(options=options, **given)
 
 
 def sized(capsys: Capture, **options: Any) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from sim.commands.size import size
+from sim.run.options import EngineOptions
 
 ROOT = Path(__file__).parents[2]
 RECORDED: dict[str, Any] = json.loads(
@@ -33,15 +34,18 @@ def test_blocks_tokens_and_concurrency(
     """The CPU build plans no step ahead, and takes blocks of 16 tokens under latent attention."""
     theirs = RECORDED["models" if kv == "bfloat16" else "fp8"][name]
     block = 16 if theirs["block_size"] == 16 else 32
-    size(
+    options = EngineOptions(
         model=str(ROOT / f"sim/model/configs/{name}.json"),
-        gpu="custom:memory=4096GiB",
-        context=(theirs["max_model_len"],),
-        policy=(f"paging:block_size={block}",),
         kv_cache_memory=f"{RECORDED['pool_bytes']}B",
         kv_cache_dtype=kv,
         engine="vllm-0.32:async_scheduling=false",
         max_num_batched_tokens=RECORDED["batched_tokens"],
+    )
+    size(
+        gpu="custom:memory=4096GiB",
+        options=options,
+        context=(theirs["max_model_len"],),
+        policy=(f"paging:block_size={block}",),
         json_output=True,
     )
     ours = json.loads(capsys.readouterr().out)["vllm_0.32"]
