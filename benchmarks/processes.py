@@ -23,6 +23,7 @@ from benchmarks.process import ROOT, kvtwin
 from benchmarks.workload import AZURE, POLICIES, WIDE_RATE
 
 ROUNDS = 2
+TIMES = ("wall_s", "path_cpu_s")
 LOOP = [sys.executable, "-c", "n = 0\nfor i in range(60_000_000): n += i"]
 
 
@@ -112,27 +113,26 @@ CASES = {
 
 
 def main(names: Sequence[str]) -> None:
-    """Measure these cases, all of them without names."""
+    """Measure the machine and these cases, all of them without names."""
+    loop = [run([LOOP] * jobs) for jobs in (1, 2)]
+    print(json.dumps({"loops": loop, "ceiling": {
+        time_of: round(2 * loop[0][time_of] / loop[1][time_of], 3) for time_of in TIMES
+    }}), flush=True)  # fmt: skip
     for name in names or CASES:
         command, compiled = CASES[name]
-        found: dict[str, list[dict[str, Any]]] = {}
-        for number in range(ROUNDS):
-            for what, jobs in (("loop", 1), ("loop", 2), ("case", 1), ("case", 2)):
+        found: dict[int, list[dict[str, Any]]] = {1: [], 2: []}
+        for _ in range(ROUNDS):
+            for jobs, ones in found.items():
                 with tempfile.TemporaryDirectory() as folder:
-                    commands = [LOOP] * jobs if what == "loop" else [command(Path(folder), jobs)]
-                    one = run(commands, compiled)
-                found.setdefault(f"{what} {jobs}", []).append(one)
-                said = {"case": name, "round": number, "what": what, "processes": jobs, **one}
-                print(json.dumps(said), flush=True)
-        for time_of in ("wall_s", "path_cpu_s"):
-            took = {
-                key: statistics.median(one[time_of] for one in ones) for key, ones in found.items()
-            }
-            ceiling = 2 * took["loop 1"] / took["loop 2"]
-            ratio = took["case 1"] / took["case 2"]
-            said = {"case": name, "by": time_of, "ceiling": round(ceiling, 3),
-                    "ratio": round(ratio, 3), "of_ceiling": round(ratio / ceiling, 3)}  # fmt: skip
-            print(json.dumps(said), flush=True)
+                    ones.append(run([command(Path(folder), jobs)], compiled))
+                print(json.dumps({"case": name, "processes": jobs, **ones[-1]}), flush=True)
+        ratios = {}
+        for time_of in TIMES:
+            one, two = (
+                statistics.median(each[time_of] for each in ones) for ones in found.values()
+            )
+            ratios[time_of] = round(one / two, 3)
+        print(json.dumps({"case": name, "ratio": ratios}), flush=True)
 
 
 if __name__ == "__main__":
