@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import torch
 
 from executor.kernels.blocks import copy, gather, scatter
-from executor.kernels.configs import MOST_SPLITS, decode_config, prefill_config
+from executor.kernels.configs import decode_config, prefill_config
 from executor.kernels.decode import decode
+from executor.kernels.decode.pieces import MOST_PIECES
 from executor.kernels.pool import STORAGES, Storage, allocate
 from executor.kernels.prefill import prefill
 from executor.kernels.store import store
@@ -20,7 +21,8 @@ from executor.kernels.topk import accumulate_mass, allocate_landmarks, build_lan
 class Case:
     name: str
     launch: Callable[[int], object]  # takes the architecture
-    tile: int = 0  # elements of K and V an iteration of the main loop reads
+    tile: int = 0  # elements of K and V an iteration of a decode's main loop reads
+    tile_bytes: int = 0  # and what they take with their scales
 
 
 def _decode(
@@ -30,7 +32,7 @@ def _decode(
     heads: int = 4,
     dtype: torch.dtype = torch.bfloat16,
     window: int = 0,
-    splits: int = 8,
+    pieces: int = 8,
 ) -> Case:
     def launch(arch: int) -> None:
         paged = page > 0
@@ -45,7 +47,7 @@ def _decode(
             table=torch.zeros(4, 32, dtype=torch.int32) if paged else None,
             start=None if paged else torch.zeros(4, dtype=torch.int64),
             window=window,
-            splits=splits,
+            pieces=pieces,
             config=decode_config(arch, storage, head_dim, dtype),
         )
 
@@ -54,7 +56,10 @@ def _decode(
     if window:
         name += " window"
     block = decode_config(90, storage, head_dim, dtype).block_n
-    return Case(name, launch, 2 * block * head_dim)
+    token = allocate(1, 1, 1, head_dim, storage=storage, dtype=dtype).nbytes
+    if storage == "fp8":
+        token = 2 * head_dim  # its scales are a head's
+    return Case(name, launch, 2 * block * head_dim, block * token)
 
 
 def _store(storage: Storage, head_dim: int = 128) -> Case:
@@ -126,7 +131,7 @@ CASES: tuple[Case, ...] = (
     _decode("native", page=0),
     _decode("native", head_dim=64),
     _decode("native", head_dim=80),
-    _decode("native", head_dim=256, splits=MOST_SPLITS),
+    _decode("native", head_dim=256, pieces=MOST_PIECES),
     _decode("native", page=128, heads=8),
     _decode("native", window=1024, page=1),
     _decode("native", heads=32),

@@ -1,10 +1,10 @@
 """Compiles every shipped kernel configuration without a GPU and tabulates what came out.
 
-``python -m benchmarks.aot [--json] [--arch 90]``. The project's own launch functions run on
-tiny CPU tensors against a stand-in driver that only names the target, so the compiler sees exactly
-the specialisation (alignment, constants) that a launch on the GPU would. The process must not have
-TRITON_INTERPRET set: that switch is read when kernels are decorated. Each kernel is compiled once:
-what `ptxas` says of it is read from Triton's own call.
+``python -m benchmarks.aot [--json | --markdown] [--arch 90] [--case decode]``. The project's own
+launch functions run on tiny CPU tensors against a stand-in driver that only names the target, so
+the compiler sees exactly the specialisation (alignment, constants) that a launch on the GPU would.
+The process must not have TRITON_INTERPRET set: that switch is read when kernels are decorated. Each
+kernel is compiled once: what `ptxas` says of it is read from Triton's own call.
 """
 
 from __future__ import annotations
@@ -32,7 +32,11 @@ from benchmarks.aot.cases import CASES, Case
 
 TOOLS = Path(triton.__file__).parent / "backends/nvidia/bin"
 # Bytes of shared memory a program may ask for; the compiler does not check.
-SHARED_LIMIT = {80: 166_912, 90: 232_448}
+SHARED_LIMIT = {80: 166_912, 90: 232_448, 100: 232_448}
+# An H200's 4.8 TB/s, nine tenths of which a copy may reach, by 132 multiprocessors at 1.98 GHz.
+# Each of them issues four instructions a cycle.
+COPY_BYTES_A_CYCLE = 0.9 * 4.8e12 / 132 / 1.98e9
+ISSUED_A_CYCLE = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +58,9 @@ class Row:
     load_less: int  # all other global loads and cp.async
     bulk: int  # TMA
     serialized: bool  # ptxas could not overlap wgmma
-    loop: int  # SASS instructions a warp issues in the longest loop; 0 but for decode kernels
-    lane_ops: float  # of those, per loaded element of K or V; 0 where that means nothing
+    loop: int  # SASS instructions a warp issues in the longest loop of a decode or prefill
+    lane_ops: float  # of a decode's, per loaded element of K or V
+    issue_share: float  # % of an H200's issue slots that a decode's loop takes at the copy rate
 
 
 class StandInDriver:
@@ -149,13 +154,15 @@ def measure(case: Case, compiled: Compiled, arch: int) -> Row:
     async_8 = count(r"\bcp\.async\.c[ag]\.shared\.global[^;]*0x8, ", ptx)
     load_16 = count(r"\bld\.global\S*\.(?:v4\.b32|v2\.b64)", ptx)
     decodes = case.tile and name.startswith("decode")
-    loop = longest_loop(disassembled(kernel.asm["cubin"])) if decodes else 0
-    lanes = kernel.metadata.num_warps * 32
+    loops = decodes or name == "prefill_kernel"
+    loop = longest_loop(disassembled(kernel.asm["cubin"])) if loops else 0
+    warps = kernel.metadata.num_warps
+    issued = ISSUED_A_CYCLE * case.tile_bytes / COPY_BYTES_A_CYCLE
     return Row(
         case=case.name,
         kernel=name,
         arch=arch,
-        warps=kernel.metadata.num_warps,
+        warps=warps,
         registers=number(r"Used (\d+) registers"),
         spill_bytes=number(r"(\d+) bytes spill stores") + number(r"(\d+) bytes spill loads"),
         shared_bytes=kernel.metadata.shared,
@@ -168,7 +175,8 @@ def measure(case: Case, compiled: Compiled, arch: int) -> Row:
         bulk=count(r"\bcp\.async\.bulk", ptx),
         serialized="serialized" in log,
         loop=loop,
-        lane_ops=round(loop * lanes / case.tile, 2) if decodes else 0.0,
+        lane_ops=round(loop * warps * 32 / case.tile, 2) if decodes else 0.0,
+        issue_share=round(100 * loop * warps / issued, 1) if decodes else 0.0,
     )
 
 

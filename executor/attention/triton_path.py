@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from executor import kernels
+from executor.attention.cuts import Cuts
 from executor.attention.selection import Selection
 from executor.attention.sender import Room, Sender
 from executor.cache.contiguous import Contiguous
@@ -14,7 +15,8 @@ from executor.cache.seats import Rows
 from executor.cache.selected import Selected
 from executor.cache.table import Table, View
 from executor.cache.tensors import move, slot_data
-from executor.kernels.decode import decode, splits_for
+from executor.kernels.decode import decode
+from executor.kernels.decode.pieces import Pieces
 from executor.kernels.pool import KVPool
 from executor.kernels.prefill import prefill
 from executor.kernels.store import store
@@ -35,7 +37,7 @@ class _Step(NamedTuple):
     slots: torch.Tensor  # int64 [tokens]
     chunks: _Where | None
     decodes: _Where | None
-    splits: int
+    pieces: Pieces | None  # of the decodes' keys
 
 
 class TritonAttention:
@@ -60,6 +62,10 @@ class TritonAttention:
         self._views = views or [0] * len(pools)
         self._sender = Sender(pools[0].k.device)
         self._sinks = table.ring.sinks if table.ring else 0
+        self._cuts = [
+            Cuts(pools[0], self._sender, self._window(view) + self._sinks, str(i))
+            for i, view in enumerate(table.views)
+        ]
         self._selection: Selection | None = None
         if isinstance(table, Selected):
             self._selection = Selection(table, marks, kernels)
@@ -71,9 +77,10 @@ class TritonAttention:
 
     def reserve(self, batch: int, longest: int) -> None:
         """Take all memory that steps of up to so many decodes need, so that it never moves."""
-        self._sender.room("lengths", (batch,), np.int32)
-        for i in range(len(self.table.views)):
+        self._sender.room("padded lengths", (batch,), np.int32)
+        for i, cuts in enumerate(self._cuts):
             self._room(i, batch, longest)
+            cuts.reserve(batch)
 
     def begin(self, work: Work) -> None:
         """Send the step's addresses to the device: a handful of small copies, no wait."""
@@ -106,11 +113,11 @@ class TritonAttention:
         if work.chunks:
             owners = table.owned.rows([chunk.request for chunk in work.chunks])
             prefills = self._where(f"chunks {i}", table, owners)
-        splits = 1
+        pieces = None
         if requests:
             decodes = self._where(f"decodes {i}", table, rows)
-            splits = self._splits(view, len(requests), self._max_length)
-        return _Step(self._window(view), slots, prefills, decodes, splits)
+            pieces = self._cuts[i].of(lengths)
+        return _Step(self._window(view), slots, prefills, decodes, pieces)
 
     def begin_padded(self, work: Work, batch: int, longest: int) -> None:
         """As `begin`, of a step that only decodes, for a batch of exactly so many sequences.
@@ -121,7 +128,7 @@ class TritonAttention:
         move(slot_data(self._pools), self.table.moves)
         requests, lengths = work.decoding
         n = len(requests)
-        kept = self._sender.room("lengths", (batch,), np.int32)
+        kept = self._sender.room("padded lengths", (batch,), np.int32)
         kept.host[:n] = lengths
         kept.host[n:] = 0
         self._lengths, self._max_length, self._new = kept.send(), longest, 0
@@ -138,8 +145,8 @@ class TritonAttention:
             else:
                 table.owned.fill(rows, where.host[:n])
                 decodes = _Where(where.send(), None)
-            splits = self._splits(view, batch, longest)
-            self._steps.append(_Step(self._window(view), slots.send(), None, decodes, splits))
+            pieces = self._cuts[i].padded(lengths, batch)
+            self._steps.append(_Step(self._window(view), slots.send(), None, decodes, pieces))
 
     def attend(self, layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         """Store and attend. q: [tokens, heads, head_dim]; k, v: [tokens, kv_heads, head_dim], rows
@@ -184,26 +191,22 @@ class TritonAttention:
                 sinks=self._sinks,
                 ring=ring,
                 out=out[new:],
-                splits=step.splits,
+                pieces=step.pieces,
             )
         return out
 
     def _window(self, view: View) -> int:
         return self.table.ring.window if self.table.ring else view.window
 
-    def _splits(self, view: View, batch: int, longest: int) -> int:
-        """What every layer's decode of a step needs, chosen once."""
-        return splits_for(self._pools[0], batch, longest, self._window(view) + self._sinks)
-
     def _room(self, i: int, batch: int, longest: int) -> tuple[Room, Room]:
         """Slots, and page tables or first slots, of so many decodes."""
         table = self.table.views[i].table
-        slots = self._sender.room(f"slots {i}", (batch,), np.int64)
+        slots = self._sender.room(f"padded slots {i}", (batch,), np.int64)
         if isinstance(table, Contiguous):
-            return slots, self._sender.room(f"decodes {i}", (batch,), np.int64)
+            return slots, self._sender.room(f"padded decodes {i}", (batch,), np.int64)
         table.owned.reserve(table.units_for(longest))
         pages = (batch, table.owned.width)
-        return slots, self._sender.room(f"decodes {i}", pages, np.int32)
+        return slots, self._sender.room(f"padded decodes {i}", pages, np.int32)
 
     def _where(self, name: str, table: Table, rows: Rows) -> _Where:
         if isinstance(table, Contiguous):

@@ -9,7 +9,6 @@ import torch
 
 from .pool import Storage
 
-MOST_SPLITS = 64  # the combine kernel holds the weights of all of them
 LOG2E = 1.4426950408889634  # kernels work in base 2: exp2 is one instruction
 
 
@@ -31,9 +30,10 @@ def decode_config(arch: int, storage: Storage, head_dim: int, dtype: torch.dtype
         if dtype == torch.float32:
             return Config(16 if wide else 32, 8, 2)
         return Config(32 if wide else 64, 4, 3, resident=3)
-    if storage == "int4" and head_dim <= 64:
-        # Quarter heads of 16 fill the matrix tiles of two warps, not of four.
-        return Config(64, 2, 3, resident=8)
+    if storage == "int4" and not wide:
+        # Quarter heads of 16 fill the matrix tiles of two warps, not of four; and weights, which
+        # each of a tile's warps needs from all others, change hands four times.
+        return Config(64, 2, 3, resident=8 if head_dim <= 64 else 4)
     return Config(64 if wide else 128, 4, 3, resident=3)
 
 
@@ -86,23 +86,3 @@ def resident_programs(registers: int, shared_bytes: int, warps: int, chip_shared
     by_registers = 65_536 // (ceil_div(registers * 32, 256) * 256 * warps)
     by_shared = chip_shared_bytes // (shared_bytes + 1024)
     return max(1, min(by_registers, by_shared, 64 // warps))
-
-
-@cache
-def pick_splits(programs: int, slots: int, tiles: int) -> int:
-    """How many parts a sequence's keys are cut into, from integers the host already knows.
-
-    programs: sequences x kv heads; slots: programs the chip runs at once; tiles: key tiles of the
-    longest sequence. The fewest splits whose last wave is within 5 % of the best fill; a split
-    keeps at least four tiles, or its prologue and the combine cost more than it saves.
-    """
-    most = max(1, min(tiles // 4, MOST_SPLITS))
-    if programs == 0 or programs >= 8 * slots:
-        return 1
-
-    def fill(splits: int) -> float:
-        waves = ceil_div(programs * splits, slots)
-        return programs * splits / (waves * slots)
-
-    best = max(fill(s) for s in range(1, most + 1))
-    return next(s for s in range(1, most + 1) if fill(s) >= 0.95 * best)

@@ -3,6 +3,44 @@
 
 import triton
 import triton.language as tl
+from triton import knobs
+
+# PTX of `unpack` for two 16-bit words in one register, which the compiler would take apart; "e4m3"
+# is "fp8" where the machine converts it.
+WORDS = {
+    ("int4", 0): "and.b32 $0, $1, 0x000F000F;",
+    ("int4", 1): "and.b32 $0, $1, 0x00F000F0;",
+    ("int4", 2): "{ .reg .b32 t; shr.u32 t, $1, 8; and.b32 $0, t, 0x000F000F; }",
+    ("int4", 3): "{ .reg .b32 t; shr.u32 t, $1, 8; and.b32 $0, t, 0x00F000F0; }",
+    # (word & 0xFF) ^ 0x6480 in each half.
+    ("int8", 0): "lop3.b32 $0, $1, 0x00FF00FF, 0x64806480, 0x6A;",
+    ("int8", 1): "{ .reg .b32 t; shr.u32 t, $1, 8; lop3.b32 $0, t, 0x00FF00FF, 0x64806480, 0x6A; }",
+    # e4m3 is fp16 with the top exponent bit and seven mantissa bits missing. NaN, all ones but the
+    # sign, carries into that bit: then fp16's exponent is all ones.
+    ("fp8", 0): "{ .reg .b32 s, t, u; shl.b32 s, $1, 8; shr.u32 t, s, 1; "
+    "and.b32 t, t, 0x3F803F80; lop3.b32 t, s, 0x80008000, t, 0xEA; add.u32 u, t, 0x00800080; "
+    "lop3.b32 $0, u, 0x40004000, t, 0xEA; }",
+    ("fp8", 1): "{ .reg .b32 t, u; shr.u32 t, $1, 1; "
+    "and.b32 t, t, 0x3F803F80; lop3.b32 t, $1, 0x80008000, t, 0xEA; add.u32 u, t, 0x00800080; "
+    "lop3.b32 $0, u, 0x40004000, t, 0xEA; }",
+    # One byte of each half, to the instruction that sm_89 brought.
+    ("e4m3", 0): "{ .reg .b32 t; .reg .b16 x, y; prmt.b32 t, $1, 0, 0x4420; mov.b32 {x, y}, t; "
+    "cvt.rn.f16x2.e4m3x2 $0, x; }",
+    ("e4m3", 1): "{ .reg .b32 t; .reg .b16 x, y; prmt.b32 t, $1, 0, 0x4431; mov.b32 {x, y}, t; "
+    "cvt.rn.f16x2.e4m3x2 $0, x; }",
+}
+INTERPRETED = tl.constexpr(knobs.runtime.interpret)
+
+
+@triton.constexpr_function
+def _ptx(storage, j):
+    return WORDS[storage, j]
+
+
+@triton.constexpr_function
+def converts_e4m3():
+    """Whether the machine converts e4m3 itself; elsewhere ``unpack`` gives it 2^8 too small."""
+    return not knobs.runtime.interpret and tl.target_info.cuda_capability_geq(8, 9)
 
 
 @triton.jit
@@ -28,17 +66,17 @@ def locate(
 
 
 @triton.jit
-def softmax_step(b_s, b_m, b_l, scale):
+def softmax_step(b_s, b_m, b_l, b_scale):
     """One step of the online softmax in base 2: new maximum, new sum, weights, rescaling factor.
 
-    Scores and maxima are before the scale, which joins each exponent's subtraction in one
-    instruction.
+    Scores and maxima are before the scale of their row [BM], above 0, which joins each exponent's
+    subtraction in one instruction.
     """
     b_new = tl.maximum(b_m, tl.max(b_s, 1))  # [BM]
     # A row that has seen no key yet keeps -inf; -inf - -inf would be NaN.
     b_safe = tl.where(b_new == float("-inf"), 0.0, b_new)
-    b_alpha = tl.exp2((b_m - b_safe) * scale)  # [BM]
-    b_p = tl.exp2(b_s * scale - (b_safe * scale)[:, None])  # [BM, BN]
+    b_alpha = tl.exp2((b_m - b_safe) * b_scale)  # [BM]
+    b_p = tl.exp2(b_s * b_scale[:, None] - (b_safe * b_scale)[:, None])  # [BM, BN]
     return b_new, b_l * b_alpha + tl.sum(b_p, 1), b_p, b_alpha
 
 
@@ -56,27 +94,37 @@ def as_half(b_x):
 
 
 @triton.jit
-def unpack(b_w, J: tl.constexpr, STORAGE: tl.constexpr):
-    """Code j of each 16-bit word as fp16, exactly; fp8 comes 2^8 too small.
+def _in_words(b_w, J: tl.constexpr, STORAGE: tl.constexpr):
+    """Both halves of 32 bits at once."""
+    PTX: tl.constexpr = _ptx(STORAGE, J)
+    return tl.inline_asm_elementwise(PTX, "=r,r", [b_w], tl.float16, is_pure=True, pack=2)
 
-    No conversion instruction: 0x6400 is 1024 in fp16, whose last mantissa bit is worth 1, so OR-ing
-    a small integer in adds it. The compiler does these on two values at a time.
+
+@triton.jit
+def unpack(b_w, J: tl.constexpr, STORAGE: tl.constexpr):
+    """Code j of each 16-bit word as fp16, exactly: int8 as it is; fp8 as it is or, where the
+    machine doesn't convert it, 2^8 too small; int4, from 0 to 15, too small by 2^24 where j is
+    even and by 2^20 where it is odd: bits of a subnormal, which matrix units take as they are
+    (Fasi et al., 2021).
     """
-    if STORAGE == "int4":
-        if J >= 2:
-            b_w = b_w >> 8
-        if J % 2 == 0:
-            return as_half((b_w & 0xF) | 0x6400) - 1024.0
-        return as_half((b_w & 0xF0) | 0x6400) * 0.0625 - 64.0
+    if not INTERPRETED:
+        KIND: tl.constexpr = "e4m3" if STORAGE == "fp8" and converts_e4m3() else STORAGE
+        b_x = _in_words(b_w, J, KIND)
+    elif STORAGE == "fp8":
+        # The arithmetic shift leaves a copy of the sign in the bit that NaN carries into.
+        b_w = b_w << 8 if J == 0 else b_w
+        b_w = (b_w >> 1) & -0x4080
+        b_x = as_half(b_w | ((b_w + 0x80) & 0x4000))
+    elif STORAGE == "int4":
+        b_w = b_w >> J // 2 * 8
+        b_x = as_half(b_w & (0xF if J % 2 == 0 else 0xF0))
+    else:
+        b_w = b_w >> J * 8
+        b_x = as_half((b_w & 0xFF) ^ 0x6480)
     if STORAGE == "int8":
-        if J == 1:
-            b_w = b_w >> 8
-        return as_half(((b_w & 0xFF) ^ 0x80) | 0x6400) - 1152.0
-    # e4m3 is fp16 with the top exponent bit and seven mantissa bits missing. The arithmetic shift
-    # leaves a copy of the sign where that exponent bit goes; 0xBF80 clears it.
-    if J == 0:
-        b_w = b_w << 8
-    return as_half((b_w >> 1) & -0x4080)
+        # 0x6400 is 1024 in fp16, whose last mantissa bit is worth 1; 0x80 makes -128 the least.
+        b_x -= 1152.0
+    return b_x
 
 
 @triton.jit
@@ -107,5 +155,7 @@ def load_rows(
     if STORAGE == "int8":
         b_scale = tl.load(SIDE + o_side, mask=m_n, other=0.0).to(tl.float32)
         return (b_x.to(tl.float32) * b_scale[:, None]).to(DTYPE)
-    b_x = unpack(b_x.to(tl.int16), 0, "fp8")
-    return (b_x.to(tl.float32) * (256.0 * head_scale)).to(DTYPE)
+    b_x = unpack(b_x.to(tl.int16), 0, "fp8").to(tl.float32)
+    if not converts_e4m3():
+        b_x *= 256.0
+    return (b_x * head_scale).to(DTYPE)

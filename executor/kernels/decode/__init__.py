@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+from functools import cache
 from math import gcd
 from typing import Any, Literal
 
+import numpy as np
 import torch
 
 from ..check import check_output, decode_arguments
 from ..configs import (
     LOG2E,
-    MOST_SPLITS,
     Config,
     ceil_div,
     decode_config,
     device_arch,
     multiprocessors,
-    pick_splits,
     pow2_above,
     resident_programs,
 )
 from ..pool import KVPool
+from .pieces import MOST_PIECES, Pieces, cut, equal_pieces, most_pieces
 
 Window = Literal["none", "full", "ring"]
 
@@ -39,7 +40,7 @@ def decode(
     ring: bool = False,
     out: torch.Tensor | None = None,
     lse: torch.Tensor | None = None,
-    splits: int | None = None,
+    pieces: Pieces | int | None = None,
     config: Config | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Output [batch, q_heads, head_dim] in q's type and base-2 log-sum-exp [batch, q_heads] fp32.
@@ -53,6 +54,8 @@ def decode(
              ring: the pool holds only sinks + window slots a sequence, position p at p while
              p < sinks and at sinks + (p - sinks) % window after; otherwise every position is kept
     max_length  an upper bound of lengths known to the host: no device synchronisation
+    pieces   into which keys are cut (``pieces.py``), or how many of each sequence; chosen by
+             max_length otherwise, as if all were so long
     """
     batch, q_heads, head_dim = q.shape
     heads = decode_arguments(q, pool, table, start, window, sinks, ring)
@@ -67,19 +70,21 @@ def decode(
     from .packed import decode_packed_kernel
 
     config = config or config_of(pool, q.dtype)
-    if splits is None:
-        splits = splits_for(pool, batch, max_length, window + sinks, config)
-    if splits > MOST_SPLITS:
-        raise ValueError(f"{splits} splits: expected at most {MOST_SPLITS}")
+    if pieces is None:
+        pieces = equal_splits(pool, batch, max_length, window + sinks, config)
+    if isinstance(pieces, int):
+        if pieces > MOST_PIECES:
+            raise ValueError(f"{pieces} pieces of a sequence: expected at most {MOST_PIECES}")
+        pieces = equal_pieces(batch, pieces, q.device)
     o_part, lse_part = out, lse
-    strides = (*out.stride()[:2], 0, *lse.stride(), 0)
-    if splits > 1:
-        o_part = torch.empty(batch, q_heads, splits, head_dim, dtype=torch.float32, device=q.device)
-        lse_part = torch.empty(batch, q_heads, splits, dtype=torch.float32, device=q.device)
-        strides = (*o_part.stride()[:3], *lse_part.stride())
+    if not pieces.whole:
+        shape = (len(pieces.each), q_heads)
+        o_part = torch.empty(*shape, head_dim, dtype=torch.float32, device=q.device)
+        lse_part = torch.empty(shape, dtype=torch.float32, device=q.device)
+    strides = (*o_part.stride()[:2], *lse_part.stride())
 
     mode: Window = "none" if window == 0 else "ring" if ring else "full"
-    addresses = (table, start, lengths)
+    addresses = (pieces.each, table, start, lengths)
     layout = (
         *(table.stride()[:-1] if table is not None else (0,)),
         *(() if table is not None and table.dim() == 3 else (0,)),
@@ -104,7 +109,7 @@ def decode(
         "num_warps": config.warps,
         "num_stages": stages,
     }
-    grid = (batch, pool.kv_heads * ceil_div(heads, rows), splits)
+    grid = (len(pieces.each), pool.kv_heads * ceil_div(heads, rows))
     factor = (head_dim**-0.5 if scale is None else scale) * LOG2E
     if pool.storage == "native":
         kernel = decode_kernel[grid](
@@ -142,6 +147,7 @@ def decode(
             k,
             v,
             side,
+            pool.side if pool.storage == "int4" else None,
             *addresses,
             o_part,
             lse_part,
@@ -158,24 +164,24 @@ def decode(
             WP=max(16, pow2_above(words)),
             STORAGE=pool.storage,
             ALIGN=gcd(8, *k.stride()[:3]),
+            SIDE_ALIGN=gcd(8, *(2 * stride for stride in side_strides)),
             **common,
         )
     if q.device.type == "cuda":
         _learn(kernel, config, pool, window + sinks)
-    if splits > 1:
+    if not pieces.whole:
         combine_kernel[(batch, q_heads)](
             o_part,
             lse_part,
+            pieces.rows,
             out,
             lse,
-            splits,
-            *o_part.stride()[:3],
-            *lse_part.stride(),
+            *strides,
             *out.stride()[:2],
             *lse.stride(),
             D=head_dim,
             DP=pow2_above(head_dim),
-            MOST=MOST_SPLITS,
+            MOST=MOST_PIECES,
             SB=8,
             num_warps=4,
         )
@@ -187,20 +193,33 @@ def config_of(pool: KVPool, dtype: torch.dtype) -> Config:
     return decode_config(device_arch(pool.k.device), pool.storage, pool.head_dim, dtype)
 
 
-def splits_for(
-    pool: KVPool, batch: int, max_length: int, kept: int = 0, config: Config | None = None
-) -> int:
-    """Into how many parts `decode` cuts each sequence's keys, of which a window keeps so many.
+def tile_keys(pool: KVPool) -> int:
+    """Keys of a tile, for queries of 16 bits or, over fp32 pools, of fp32."""
+    return _config(pool).block_n
 
-    The same in every layer of a step. Without a config, queries are taken to be of 16 bits or, over
-    fp32 pools, of fp32.
-    """
+
+def _config(pool: KVPool) -> Config:
     wide = pool.storage == "native" and pool.k.dtype == torch.float32
-    config = config or config_of(pool, torch.float32 if wide else torch.bfloat16)
-    keys = min(max_length, kept) if kept else max_length
+    return config_of(pool, torch.float32 if wide else torch.bfloat16)
+
+
+def programs_at_once(pool: KVPool, kept: int = 0, config: Config | None = None) -> int:
+    """Programs of one key head that the chip runs at once; kept: keys that a window keeps, or 0."""
+    config = config or _config(pool)
     resident = _RESIDENT.get(_kind(config, pool, kept), config.resident)
-    slots = multiprocessors(pool.k.device) * resident
-    return pick_splits(batch * pool.kv_heads, slots, ceil_div(keys, config.block_n))
+    return max(1, multiprocessors(pool.k.device) * resident // pool.kv_heads)
+
+
+def equal_splits(pool: KVPool, batch: int, max_length: int, kept: int, config: Config) -> int:
+    """Pieces of each sequence where all are taken to be of one length."""
+    tiles = ceil_div(min(max_length, kept) if kept else max_length, config.block_n)
+    return _equal_splits(batch, tiles, programs_at_once(pool, kept, config))
+
+
+@cache
+def _equal_splits(batch: int, tiles: int, slots: int) -> int:
+    counts = cut(np.full(batch, tiles, dtype=np.int64), slots, most_pieces(batch, slots))
+    return int(counts[0])
 
 
 # What a compiled kernel's registers and shared memory leave room for; before its first launch the

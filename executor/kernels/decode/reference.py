@@ -1,4 +1,4 @@
-"""What ``decode`` must do, in plain torch: one sequence and one head group at a time, fp32."""
+"""What ``decode`` must do, in plain torch: one sequence and one head group at a time, fp64."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def decode(
     batch, q_heads, head_dim = q.shape
     heads = q_heads // pool.kv_heads
     scale = head_dim**-0.5 if scale is None else scale
-    k, v = dequantise(pool)
-    out = torch.zeros(q.shape, dtype=torch.float32)
+    k, v = (read.double() for read in dequantise(pool))
+    out = torch.zeros(q.shape, dtype=torch.float64)
     lse = torch.full((batch, q_heads), -math.inf)
     for b in range(batch):
         for h in range(pool.kv_heads):
@@ -58,7 +58,7 @@ def decode(
             pages = None if table is None else table[b, h] if table.dim() == 3 else table[b]
             page, offset = rows_of(pool, index, pages, 0 if start is None else int(start[b]))
             group = slice(h * heads, (h + 1) * heads)
-            scores = q[b, group].float() @ k[page, h, offset].T * scale  # [heads, keys]
+            scores = q[b, group].double() @ k[page, h, offset].T * scale  # [heads, keys]
             out[b, group] = scores.softmax(-1) @ v[page, h, offset]
             lse[b, group] = scores.logsumexp(-1) / math.log(2)
     return out.to(q.dtype), lse

@@ -12,11 +12,11 @@ from ..tile import finish, load_rows, locate, softmax_step
 
 
 @triton.jit
-def _attend(b_q, b_k, b_v, m_s, b_m, b_l, b_o, qk_scale, MASKED: tl.constexpr):
+def _attend(b_q, b_k, b_v, m_s, b_m, b_l, b_o, b_scale, MASKED: tl.constexpr):
     b_s = tl.dot(b_q, tl.trans(b_k), input_precision="ieee")  # [BM, BN]
     if MASKED:
         b_s = tl.where(m_s, b_s, float("-inf"))
-    b_m, b_l, b_p, b_alpha = softmax_step(b_s, b_m, b_l, qk_scale)
+    b_m, b_l, b_p, b_alpha = softmax_step(b_s, b_m, b_l, b_scale)
     b_o = tl.dot(b_p.to(b_v.dtype), b_v, b_o * b_alpha[:, None], input_precision="ieee")
     return b_m, b_l, b_o
 
@@ -56,6 +56,7 @@ def prefill_kernel(
     DTYPE: tl.constexpr = b_q.dtype
     o_pos = past + o_m  # [BM] position of each query
     oldest = past + i_m * BM - window + 1  # what the tile's first query still sees, beside sinks
+    b_scale = tl.full([BM], 1.0, tl.float32) * qk_scale
     b_m = tl.full([BM], float("-inf"), tl.float32)
     b_l = tl.zeros([BM], tl.float32)
     b_o = tl.zeros([BM, DP], tl.float32)
@@ -86,7 +87,7 @@ def prefill_kernel(
                 b_k = load_rows(K, SIDE, o_x, o_s, ss_part, k_scale, m_n, DTYPE, D, DP, STORAGE)
                 o_s += ss_kv
                 b_v = load_rows(V, SIDE, o_x, o_s, ss_part, v_scale, m_n, DTYPE, D, DP, STORAGE)
-                b_m, b_l, b_o = _attend(b_q, b_k, b_v, True, b_m, b_l, b_o, qk_scale, False)
+                b_m, b_l, b_o = _attend(b_q, b_k, b_v, True, b_m, b_l, b_o, b_scale, False)
         for n0 in tl.range(whole, visible, BN, num_stages=STAGES):
             o_n = n0 + tl.arange(0, BN)
             m_n = o_n < visible
@@ -106,7 +107,7 @@ def prefill_kernel(
             o_s = i_page * ss_p + i_h * ss_h + o_slot * ss_t
             b_k = load_rows(K, SIDE, o_x, o_s, ss_part, k_scale, m_n, DTYPE, D, DP, STORAGE)
             b_v = load_rows(V, SIDE, o_x, o_s + ss_kv, ss_part, v_scale, m_n, DTYPE, D, DP, STORAGE)
-            b_m, b_l, b_o = _attend(b_q, b_k, b_v, m_s, b_m, b_l, b_o, qk_scale, True)
+            b_m, b_l, b_o = _attend(b_q, b_k, b_v, m_s, b_m, b_l, b_o, b_scale, True)
 
     KNEW += first * sk_t + i_h * sk_h
     VNEW += first * sv_t + i_h * sv_h
@@ -123,7 +124,7 @@ def prefill_kernel(
             p_v = VNEW + o_n[:, None] * sv_t + o_d[None, :]
             b_k = tl.load(p_k, mask=m_d[None, :], other=0.0)  # [BN, DP]
             b_v = tl.load(p_v, mask=m_d[None, :], other=0.0)
-            b_m, b_l, b_o = _attend(b_q, b_k, b_v, True, b_m, b_l, b_o, qk_scale, False)
+            b_m, b_l, b_o = _attend(b_q, b_k, b_v, True, b_m, b_l, b_o, b_scale, False)
     else:
         hidden = tl.maximum(oldest - past - fixed, 0)
     for n0 in tl.range(below, end - hidden, BN, num_stages=STAGES):
@@ -138,9 +139,9 @@ def prefill_kernel(
         m_kv = m_n[:, None] & m_d[None, :]
         b_k = tl.load(KNEW + o_t * sk_t + o_d[None, :], mask=m_kv, other=0.0)
         b_v = tl.load(VNEW + o_t * sv_t + o_d[None, :], mask=m_kv, other=0.0)
-        b_m, b_l, b_o = _attend(b_q, b_k, b_v, m_s, b_m, b_l, b_o, qk_scale, True)
+        b_m, b_l, b_o = _attend(b_q, b_k, b_v, m_s, b_m, b_l, b_o, b_scale, True)
 
-    b_div, b_lse = finish(b_m, b_l, qk_scale)
+    b_div, b_lse = finish(b_m, b_l, b_scale)
     p_o = OUT + (first + o_m)[:, None] * so_t + i_q * so_h + o_d[None, :]
     tl.store(p_o, (b_o / b_div[:, None]).to(OUT.dtype.element_ty), mask=m_q)
     tl.store(LSE + (first + o_m) * se_t + i_q * se_h, b_lse, mask=m_m)

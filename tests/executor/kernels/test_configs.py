@@ -4,30 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from executor.kernels.configs import (
-    MOST_SPLITS,
-    ceil_div,
-    pick_splits,
-    pow2_above,
-    resident_programs,
-)
-
-
-@pytest.mark.parametrize("programs", [1, 7, 64, 256, 500, 4000])
-@pytest.mark.parametrize("tiles", [0, 1, 3, 16, 2000])
-def test_splits_fill_the_chip_and_stay_worth_it(programs: int, tiles: int) -> None:
-    slots = 396
-    splits = pick_splits(programs, slots, tiles)
-    assert 1 <= splits <= MOST_SPLITS
-    assert splits == 1 or tiles // splits >= 4
-    if tiles == 2000 and programs <= slots:
-        waves = ceil_div(programs * splits, slots)
-        assert programs * splits / (waves * slots) > 0.5 or splits > 0.9 * MOST_SPLITS
-
-
-def test_nothing_to_split() -> None:
-    assert pick_splits(0, 396, 100) == 1
-    assert pick_splits(8 * 396, 396, 100) == 1
+from executor.kernels.configs import ceil_div, pow2_above, resident_programs
 
 
 def test_rounding() -> None:

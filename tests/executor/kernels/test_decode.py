@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from executor.kernels import allocate, decode
+from executor.kernels.configs import Config
 from executor.kernels.decode import reference
+from executor.kernels.decode.pieces import FIELDS, Pieces, equal_pieces, lay_out
 
 HALVES = [torch.float16] if not torch.cuda.is_available() else [torch.float16, torch.bfloat16]
 FACTORS: dict[str, list[Any]] = {
@@ -28,6 +31,18 @@ def edges(page: int) -> list[int]:
     return [0, 1, near - 1, near, near + 1, 130 if page < 128 else 2 * page + 1]
 
 
+def in_pieces(counts: list[int], device: str) -> Pieces:
+    """So many of each sequence."""
+    each = np.empty((sum(counts), FIELDS), dtype=np.int32)
+    rows = np.empty((len(counts), 2), dtype=np.int32)
+    whole = lay_out(np.ones(len(counts), dtype=np.int64), np.array(counts), each, rows)
+    return Pieces(torch.from_numpy(each).to(device), torch.from_numpy(rows).to(device), whole)
+
+
+# Time in the interpreter goes by the program and the tile, whatever their sizes.
+TILES = None if torch.cuda.is_available() else Config(64, 4, 2)
+
+
 def test_matches_the_reference(
     case: Any, build: Any, device: str, moved: Any, tolerance: Any
 ) -> None:
@@ -42,9 +57,10 @@ def test_matches_the_reference(
         dtype=case["dtype"],
         strided=case["strided"],
         keep=window + sinks if ring else 0,
+        kv_heads=2 if case["group"] < 16 else 1,
     )
     options = {"window": window, "sinks": sinks, "ring": ring}
-    shape = (len(lengths), 2 * case["group"], case["head_dim"])
+    shape = (len(lengths), scene.pool.kv_heads * case["group"], case["head_dim"])
     q = torch.randn(shape, generator=torch.Generator().manual_seed(1)).to(case["dtype"])
     out = torch.full(shape, torch.nan, dtype=q.dtype, device=device)
     lse = torch.full(shape[:2], torch.nan, device=device)
@@ -60,7 +76,8 @@ def test_matches_the_reference(
         **options,
         out=out,
         lse=lse,
-        splits=3 if "split" in case["mode"] else 1,
+        pieces=in_pieces([1, 1, 1, 1, 2, 3], device) if "split" in case["mode"] else 1,
+        config=TILES,
     )
     close = tolerance(case["dtype"], case["storage"])
     torch.testing.assert_close(out.cpu(), expected, atol=close, rtol=close)
@@ -74,28 +91,12 @@ def test_every_length_at_a_tile_edge(build: Any, device: str, moved: Any) -> Non
     scene = build(lengths, page=16, kv_heads=1, dtype=torch.float16)
     q = torch.randn(len(lengths), 4, 64).half()
     pool, where = moved(scene.pool), scene.where_on_device
-    for splits in (1, 2):
+    for pieces in (1, in_pieces([1] * 6 + [2] * 6, device)):
         out, _ = decode(
-            q.to(device), pool, scene.lengths.to(device), max_length=129, splits=splits, **where
+            q.to(device), pool, scene.lengths.to(device), max_length=129, pieces=pieces, **where
         )
         expected, _ = reference.decode(q, scene.pool, scene.lengths, **scene.where)
         torch.testing.assert_close(out.cpu(), expected, atol=2e-3, rtol=2e-3)
-
-
-def test_each_head_may_have_its_own_pages(build: Any, device: str, moved: Any) -> None:
-    scene = build([40, 48], page=8)
-    table = torch.stack([scene.table[:, [4, 0, 2]], scene.table[:, [1, 3, 4]]], 1)
-    lengths = torch.tensor([[24, 17], [3, 0]], dtype=torch.int32)
-    q = torch.randn(2, 6, 64)
-    out, _ = decode(
-        q.to(device),
-        moved(scene.pool),
-        lengths.to(device),
-        max_length=24,
-        table=table.to(device),
-    )
-    expected, _ = reference.decode(q, scene.pool, lengths, table=table)
-    torch.testing.assert_close(out.cpu(), expected, atol=2e-5, rtol=2e-5)
 
 
 def test_query_and_output_may_be_slices(build: Any, device: str, moved: Any) -> None:
@@ -137,8 +138,10 @@ def test_stays_in_bounds(storage: str, page: int, build: Any, guarded: Any, devi
     out, lse = torch.empty_like(q), torch.empty(4, 6)
     pool, where = scene.pool, next(t for t in scene.where.values() if t is not None)
     side = [] if pool.side is None else [pool.side]
-    with guarded(q, pool.k, pool.v, *side, where, scene.lengths, out, lse):
-        decode(q, pool, scene.lengths, max_length=129, out=out, lse=lse, splits=1, **scene.where)
+    pieces = equal_pieces(4, 1, torch.device(device))
+    with guarded(q, pool.k, pool.v, *side, pieces.each, where, scene.lengths, out, lse):
+        options = {"max_length": 129, "out": out, "lse": lse, "pieces": pieces}
+        decode(q, pool, scene.lengths, **options, **scene.where)
 
 
 @pytest.mark.parametrize(("storage", "bytes_each"), [("native", 2), ("int8", 1)])
@@ -168,10 +171,11 @@ def test_offsets_pass_2_to_31(
     out, lse = torch.empty_like(q), torch.empty(1, heads)
     slots = first + torch.arange(16)
     side = [] if pool.side is None else [pool.side]
-    seen = [pool.k, *side, q, k, lengths, slots, *where.values(), out, lse]
+    pieces = equal_pieces(1, 1, torch.device(device))
+    seen = [pool.k, *side, q, k, lengths, slots, *where.values(), pieces.each, out, lse]
     with guarded(*seen):
         store(pool, k, k, slots)
-        decode(q, pool, lengths, max_length=16, out=out, lse=lse, splits=1, **where)
+        decode(q, pool, lengths, max_length=16, out=out, lse=lse, pieces=pieces, **where)
     scores = torch.einsum("hd,thd->ht", q[0].float(), k.float()) * 128**-0.5
     expected = torch.einsum("ht,thd->hd", scores.softmax(-1), k.float())
     torch.testing.assert_close(out[0].float(), expected, atol=2e-2, rtol=2e-2)

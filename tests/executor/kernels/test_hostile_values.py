@@ -27,7 +27,7 @@ ONE = torch.tensor([0])
 def attended(pool: Any, q: torch.Tensor, length: int) -> tuple[torch.Tensor, torch.Tensor]:
     table = torch.zeros(1, 1, dtype=torch.int32, device=q.device)
     lengths = torch.tensor([length], dtype=torch.int32, device=q.device)
-    out, lse = decode(q, pool, lengths, max_length=length, table=table, splits=1)
+    out, lse = decode(q, pool, lengths, max_length=length, table=table, pieces=1)
     return out.cpu(), lse.cpu()
 
 
@@ -69,7 +69,7 @@ def test_large_int8_values_saturate_and_stay_finite(scale: torch.dtype, device: 
     torch.testing.assert_close(out, torch.full_like(out, 511 * 127.0), rtol=1e-3, atol=0)
 
 
-@pytest.mark.parametrize("storage", ["native", "int8", "int4"])
+@pytest.mark.parametrize("storage", ["native", "fp8", "int8", "int4"])
 @pytest.mark.parametrize("where", ["k", "v"])
 def test_nan_shows(storage: Any, where: str, device: str) -> None:
     pool = allocate(1, 1, 16, 64, storage=storage, dtype=torch.float32, device=device)
