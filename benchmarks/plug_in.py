@@ -1,7 +1,7 @@
-"""`python -m benchmarks.plug_in TREE`: a plug-in's loop here beside another tree's, in turns.
+"""`python -m benchmarks.plug_in TREE`: interpreted loops here beside another tree's, in turns.
 
-The policy is plain Python, derived from the contract alone. CPU time of the table's 10,000 requests
-interpreted, the best of some rounds, and whether both trees find the same requests.
+The plug-in is plain Python, derived from the contract alone. CPU time of the table's 10,000
+requests, the best of some rounds, and whether both trees find the same requests.
 """
 
 import json
@@ -60,41 +60,41 @@ class TokensManager(Manager):
         return Memory(live, 0, 0, rest, 0, self.free * self.pool.token_bytes)
 
 
-setup = replace(table(), policy=Tokens())
-best = 1e9
-for _ in range(2):
+found = {}
+setups = {"plug-in": replace(table(), policy=Tokens())}
+setups |= {policy: table(policy) for policy in ("paging", "paging+prefix", "growing")}
+for name, setup in setups.items():
     start = time.process_time()
     recorder = loop(setup)
-    best = min(best, time.process_time() - start)
-columns = recorder.log().requests
-found = hashlib.sha256(b"".join(columns[n].tobytes() for n in ("first_token_s", "finish_s")))
-print(json.dumps([1e6 * best / len(setup.trace), found.hexdigest()]))
+    took = time.process_time() - start
+    columns = recorder.log().requests
+    digest = hashlib.sha256(b"".join(columns[n].tobytes() for n in ("first_token_s", "finish_s")))
+    found[name] = 1e6 * took / len(setup.trace), digest.hexdigest()
+print(json.dumps(found))
 """
 HERE = Path(__file__).parents[1]
 
 
-def measured(tree: Path) -> tuple[float, str]:
-    """Microseconds a request, and what was found."""
+def measured(tree: Path) -> dict[str, tuple[float, str]]:
+    """Microseconds a request and what was found, by policy."""
     environment = {**os.environ, "PYTHONPATH": str(tree), "KVTWIN_COMPILE": "0"}
     command = [sys.executable, "-c", PROGRAM]
     told = subprocess.run(command, cwd=tree, env=environment, check=True, capture_output=True)
-    us, found = json.loads(told.stdout)
-    return us, found
+    found: dict[str, tuple[float, str]] = json.loads(told.stdout)
+    return found
 
 
-def main(other: str, rounds: int = 3) -> None:
-    trees = {"before": Path(other).resolve(), "now": HERE}
-    took: dict[str, list[float]] = {name: [] for name in trees}
-    found = set()
-    for _ in range(rounds):
-        for name, tree in trees.items():
-            us, digest = measured(tree)
-            took[name].append(us)
-            found.add(digest)
-    for name, values in took.items():
-        print(f"{name}: {min(values):.1f} us a request (of {[round(v, 1) for v in values]})")
-    print(f"now / before: {min(took['now']) / min(took['before']):.2f}")
-    print("same requests" if len(found) == 1 else "other requests")
+def main(other: str, rounds: int = 4) -> None:
+    trees = Path(other).resolve(), HERE
+    runs = [[measured(tree) for tree in trees] for _ in range(rounds)]
+    print(
+        "| now / before | policy | now, µs a request | before | requests |\n|---|---|---|---|---|"
+    )
+    for policy in runs[0][0]:
+        before, now = (min(each[i][policy][0] for each in runs) for i in range(2))
+        same = len({one[policy][1] for each in runs for one in each}) == 1
+        said = "the same" if same else "others"
+        print(f"| {now / before:.2f} | {policy} | {now:.1f} | {before:.1f} | {said} |")
 
 
 if __name__ == "__main__":

@@ -16,10 +16,11 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks import machine_code
 from benchmarks.commands import growth, help_command, seven_policies, table_command
 from benchmarks.process import measure, median
 from benchmarks.simpy_floor import wait_for
-from benchmarks.workload import COMPILED, OTHERS, POLICIES, hour, loop, machine_code, table
+from benchmarks.workload import OTHERS, POLICIES, hour, loop, table
 from sim.run.simulation import Setup
 
 ROUNDS = 5
@@ -92,18 +93,9 @@ def _loops() -> Iterator[Row]:
 
 
 def _machine_code() -> Iterator[Row]:
-    """Both forms in turns, records as columns included in both."""
-    for title, make in (("hour", hour), ("table", table)):
-        for policy in COMPILED:
-            setup = make(policy)
-            machine_code(setup)  # compiles, where no earlier run did
-            forms: tuple[list[float], list[float]] = ([], [])
-            for _ in range(ROUNDS):
-                forms[0].append(_cpu_s(lambda setup=setup: loop(setup).log()))  # type: ignore[misc]
-                forms[1].append(_cpu_s(lambda setup=setup: machine_code(setup)))  # type: ignore[misc]
-            slow, fast = (1e6 * statistics.median(times) / len(setup.trace) for times in forms)
-            text = f"{fast:.2f} µs a request against {slow:.1f}"
-            yield Row(f"{slow / fast:.1f} × quicker", f"{title}: `{policy}` as machine code", text)
+    for it in machine_code.measured():
+        text = f"{it.fast_us:.2f} µs a request against {it.slow_us:.1f}"
+        yield Row(f"{it.slow_us / it.fast_us:.1f} × quicker", f"{it.what} as machine code", text)
 
 
 def _processes(folder: Path) -> Iterator[Row]:

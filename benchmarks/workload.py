@@ -47,15 +47,6 @@ POLICIES = (
 )
 OTHERS = ("paging+int8", "paging+top_k", "chunked", "growing", "virtual")
 """Measured in the loop alone, beside those above."""
-COMPILED = (
-    "paging",
-    "paging+int8",
-    "paging+top_k",
-    "preallocation",
-    "sliding_window:window=1024,sinks=4",
-    "virtual",
-)
-"""Measured as machine code, too."""
 
 
 @cache
