@@ -11,6 +11,7 @@ import json
 import os
 import platform
 import resource
+import shutil
 import subprocess
 import sys
 import time
@@ -85,6 +86,7 @@ def _validated(campaign: Campaign, policy: str, folder: Path) -> dict[str, Any]:
     trace.write_text("\n".join(rows) + "\n", encoding="utf-8")
     said = command(campaign, policy, str(config), str(folder)).split()[1:]
     said = [str(trace) if word == trace.name else word for word in said]
+    shutil.rmtree(folder, ignore_errors=True)  # of an earlier campaign
     load, before, began = [os.getloadavg()[0]], _children_s(), time.monotonic()
     done = subprocess.run(
         [sys.executable, "-m", "sim.cli", *said],
@@ -104,9 +106,10 @@ def _validated(campaign: Campaign, policy: str, folder: Path) -> dict[str, Any]:
         "cpu_s": _children_s() - before,
         "load": load,
     }
-    if done.returncode not in (0, 1):  # 1: it ran, and missed a tolerance
+    judged = folder / "validation.json"
+    if not judged.exists():  # else it ran, whether or not it missed a tolerance
         return {**run, "why": (done.stderr.strip().splitlines() or ["no reason given"])[-1]}
-    run["rows"] = json.loads((folder / "validation.json").read_text(encoding="utf-8"))["rows"]
+    run["rows"] = json.loads(judged.read_text(encoding="utf-8"))["rows"]
     for file in folder.glob("*/run.json"):
         record = json.loads(file.read_text(encoding="utf-8"))
         if record["kind"] == "measured":

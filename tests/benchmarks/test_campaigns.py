@@ -1,6 +1,7 @@
 """Validation on a CPU as one command: it runs, and its page says what was measured."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,18 @@ def test_a_tiny_campaign_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert all(row["passed"] for row in exact)
     assert doc.read_text() == page(results)
     assert f"{exact[0]['measured']:,.0f}, equal" in doc.read_text()
+
+
+def test_a_run_that_breaks_is_kept_and_the_next_one_begins(tmp_path: Path) -> None:
+    """A model that nothing can be run with: the reason is shown, and the exit code is 1."""
+    broken = replace(CAMPAIGNS[0], config={"model_type": "opt"}, repeats=1)
+    results: dict[str, Any] = {"campaigns": []}
+    doc, kept = tmp_path / "page.md", tmp_path / "results.json"
+    campaigns._run(broken, tmp_path / "out", results, doc, kept)
+    ((*runs,),) = [one["runs"] for one in json.loads(kept.read_text())["campaigns"]]
+    assert [one["policy"] for one in runs] == list(broken.policies)
+    assert all(one["why"].startswith("kvtwin: error: ") for one in runs)
+    assert doc.read_text().count("| not run: kvtwin: error: ") == 3
 
 
 def row(name: str, error: float, tolerance: float | None) -> dict[str, Any]:

@@ -35,7 +35,7 @@ from tests.executor.test_null_device import FollowedDevice
 from workloads.schema import Provenance, Trace
 
 WINDOW = 21
-LAYERS = ("sliding", "full", "sliding", "sliding", "full", "sliding", "sliding")
+LAYERS = ("sliding", "full", "sliding", "full", "sliding")
 
 
 def model(layers: tuple[str, ...] = LAYERS, window: int = WINDOW) -> Model:
@@ -185,10 +185,10 @@ def test_capped_holds_less() -> None:
     table = table_for(given.policy.manager(given.pool), given.policy).synthetic()
     table.follow(decode_work(1, 100))
     kept = [int((view.table.owned[0] >= 0).sum()) for view in table.views]
-    # Two full layers, five windowed ones: tables of two layers each, one of them half empty.
-    assert kept == [13, 4, 4, 4]
-    assert table.held_bytes(0) == (13 + 3 * 4) * 8 * 2 * (TOKEN // 7)
-    assert table.read_tokens(100, TOKEN) == round((2 * 100 + 5 * 21) / 7)
+    # Two full layers, three windowed ones: tables of two layers each, the last one half empty.
+    assert kept == [13, 4, 4]
+    assert table.held_bytes(0) == (13 + 2 * 4) * 8 * 2 * (TOKEN // 5)
+    assert table.read_tokens(100, TOKEN) == round((2 * 100 + 3 * 21) / 5)
 
 
 @pytest.mark.parametrize("batching", ["continuous", "static"])
@@ -225,5 +225,5 @@ def test_decodes_are_priced_by_what_they_read() -> None:
     calibration = Calibration([Executor(given, machine, llama)], machine, llama)
     section = calibration.table([calibration.round()]).sections[0]
     assert section.kept_tokens is None
-    longest = round((2 * 128 + 5 * WINDOW) / 7)
+    longest = round((2 * 128 + 3 * WINDOW) / 5)
     assert section.decode[0].context == (2, longest)

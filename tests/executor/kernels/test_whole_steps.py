@@ -106,6 +106,11 @@ RUNS: dict[str, tuple[str, Trace, dict[str, Any]]] = {
     "int4": ("paging:block_size=8+int4:group=4", MIXED, {}),
     "unified layers": ("paging:block_size=8,layers=unified", PAIR, WINDOWS),
     "capped layers": ("paging:block_size=8,layers=capped", PAIR, WINDOWS),
+    "capped layers, shared": (
+        "paging:block_size=8,layers=capped+prefix",
+        SAME_STEP,
+        WINDOWS | {"max_num_batched_tokens": 64},
+    ),
     "capped layers, static": (
         "paging:block_size=8,layers=capped",
         PAIR,
