@@ -67,7 +67,7 @@ def note(setup: "Setup") -> str | None:
     """A line on a run that is compiled."""
     if not compiles(setup, setup.cost()):
         return None
-    first = "" if _is_warm() else "; compiling takes about half a minute, once"
+    first = "" if _is_warm() else "; compiling takes about a minute, once"
     return f"runs are compiled ({VARIABLE}=0 interprets them){first}"
 
 

@@ -7,16 +7,22 @@ from random import Random
 import numpy as np
 import pytest
 
+from sim.cost.kernels.model import KernelTable
+from sim.cost.kernels.profile import find_profile
+from sim.cost.kernels.rules import KernelRules
 from sim.engine.ahead import serve_ahead
+from sim.engine.limits import Limits
 from sim.engine.loop import serve
 from sim.engine.record import Log, Recorder
 from sim.engine.requests import AS_PER_NS
 from sim.engine.scheduler import Scheduler
+from sim.hardware import find_device
 from sim.model.layers import LayerGroup
+from sim.model.presets import find_model
 from sim.model.states import StateGroup, StatePart
 from sim.plan import AS_PER_S
 from sim.policy.counting.pages import Pages
-from sim.policy.manager import Manager, Stored
+from sim.policy.manager import Manager, Pool, Stored
 from sim.policy.registry import parse_policy
 from sim.run.compiled import given, state
 from sim.run.compiled.build import MANAGERS, lowered
@@ -24,7 +30,15 @@ from sim.run.compiled.execute import Job, hindrance, run_compiled
 from sim.run.compiled.rules import NotLowered
 from sim.run.compiled.seconds import seconds
 from sim.run.driver import run_simulated, steps_to_reach
-from tests.sim.histories.made import FULL, History, cost_of, history, plain_cost
+from tests.sim.histories.made import (
+    FULL,
+    History,
+    calibrated,
+    cost_of,
+    history,
+    made,
+    plain_cost,
+)
 
 VALUES = int(os.environ.get("COMPILED_VALUES", "40_000"))
 HISTORIES = int(os.environ.get("COMPILED_HISTORIES", "60"))
@@ -168,3 +182,30 @@ def test_a_source_without_a_rule_is_not_lowered() -> None:
 
     with pytest.raises(NotLowered):
         lowered((Strange,))
+
+
+def test_cost_models_hear_what_machine_code_would_have_said() -> None:
+    """Beyond a profile in every way: the same warnings, in the same order; and the same share."""
+    prompts = [30_000, *[3] * 300, 20_000, 18_000]
+    long = made([0.0, *[0.5] * 300, 1.0, 1.0], prompts, [60] * len(prompts))
+    many = made([0.0] * 12, [60] * 12, [5] * 12)
+    said = []
+    for lowered_too in (False, True):
+        model, device = find_model("llama-3.1-8b"), find_device("rtx-4090")
+        profile = find_profile("rtx-4090-llama-3.1-8b-tp1")
+        kernels = KernelTable(model, device, profile, rules=KernelRules(length_skew=True))
+        steps = calibrated.__wrapped__("paging", 256)
+        for cost, trace, limits, pool in (
+            (kernels, long, Limits(400, 4_000, 40_000), Pool(10**11, 131_072, 40_000)),
+            (steps, many, Limits(12, 100, 100), Pool(10**6, 256, 100)),
+        ):
+            manager = parse_policy("paging").manager(pool)
+            work = Job(trace, manager, limits, cost, 1.0, knows_longest=True)
+            if lowered_too:
+                run_compiled(work, compiled=False)
+            else:
+                interpreted(work, manager)
+        said.append((kernels.warnings, steps.warnings, steps.constants))
+    assert said[0] == said[1]
+    assert len(said[0][0]) >= 5
+    assert said[0][1]
