@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from executor.cache.choice import table_for
-from executor.cache.grouped import SharedGroups
 from executor.cache.shared import Shared
+from executor.cache.table import Table
 from executor.device.base import NullDevice
 from executor.driver import free_run
 from executor.work import Work
@@ -86,7 +86,7 @@ def contents(cache: PrefixCache) -> Any:
 class Followed(NullDevice):
     """Compares after every step."""
 
-    def __init__(self, table: Shared | SharedGroups, manager: Manager) -> None:
+    def __init__(self, table: Table, manager: Manager) -> None:
         super().__init__(FixedStep(0.01, "test"))
         self.table, self.manager = table, manager
         self.preempted = 0
@@ -105,7 +105,6 @@ def followed(given: Setup) -> Iterator[int]:
     """Requests preempted, and tokens that were found."""
     manager = given.policy.manager(given.pool)
     table = table_for(manager, given.policy)
-    assert isinstance(table, Shared | SharedGroups)
     device = Followed(table, manager)
     scheduler, recorder = Scheduler(manager, given.limits), Recorder(given.trace, 1.0)
     free_run(serve(given.trace, scheduler, recorder), scheduler, device)
@@ -148,6 +147,37 @@ def test_groups_of_layers_keep_what_the_manager_keeps() -> None:
         preempted, found = preempted + went, found + cached
     assert preempted > 20
     assert found > 500
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        "paging:block_size=4,layers=capped",
+        "paging:block_size=1,layers=capped",
+        "paging:block_size=8,layers=unified",
+        "paging:block_size=4+top_k:k=21,mode=evict",
+        "growing:start=8+top_k:k=21,mode=evict",
+        "virtual",
+    ],
+)
+def test_other_tables_hold_what_is_counted(policy: str) -> None:
+    """The same histories without prefixes, under every engine's rules: bytes after every step."""
+    preempted = 0
+    for seed in range(40):
+        random = Random(seed)
+        trace = replace(history(random), prefix=None)
+        given = prepare(trace, model=WINDOWED, gpu="h100", policy=policy, kv_cache_memory=2**21)
+        tokens = random.randint(70, 110) * WINDOWED_TOKEN
+        # Of 64 KiB pages each of ten tensors takes one, however short the context is.
+        size = 65_536 * 10 * random.randint(1, 3) if policy == "virtual" else tokens
+        pool = replace(given.pool, capacity_bytes=size, max_len=96)
+        given = replace(given, pool=pool, limits=limits(random))
+        if given.limits.batching == "static":
+            pool = replace(pool, in_flight_tokens=0)
+        else:
+            pool = replace(pool, in_flight_tokens=given.limits.max_num_batched_tokens)
+        preempted += next(followed(replace(given, pool=pool)))
+    assert preempted > 20 or policy == "virtual"
 
 
 @pytest.mark.parametrize("seed", range(3))
