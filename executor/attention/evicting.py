@@ -5,7 +5,7 @@ group. The newest half of what is kept is a ring; who leaves it stays, among the
 it has drawn more than the least of them. So no place needs to know whose position it holds: keys
 are stored rotated, and a softmax doesn't care about order.
 
-In torch alone, on a GPU too: its times are not those of a kernel.
+Decodes attend and score in kernels where they are asked for; chunks and evictions are in torch.
 """
 
 from collections.abc import Sequence
@@ -15,10 +15,13 @@ import numpy as np
 import torch
 
 from executor.attention.torch_path import read, scaled, store
+from executor.cache.contiguous import Contiguous
 from executor.cache.seats import Rows
 from executor.cache.table import Slots, Table
 from executor.cache.tensors import move, slot_data
+from executor.kernels.decode import decode
 from executor.kernels.pool import KVPool, allocate
+from executor.kernels.topk import accumulate_mass
 from executor.work import Work
 from sim.plan import Chunk
 
@@ -40,12 +43,14 @@ class EvictingAttention:
         pools: Sequence[KVPool],
         scores: Sequence[torch.Tensor],
         dtype: torch.dtype,
+        kernels: bool = False,
     ) -> None:
         """scores: fp32 [pages, kv_heads, page_size] of each layer."""
         assert table.ring is not None
         self._table, self._ring = table, table.ring
         self._pools, self._scores, self._dtype = pools, scores, dtype
         self._device = pools[0].k.device
+        self._kernels = kernels
 
     def begin(self, work: Work) -> None:
         """Look up where the step's tokens go, what is kept, and who competes."""
@@ -62,6 +67,8 @@ class EvictingAttention:
         full = np.flatnonzero(lengths > ring.slots)
         self._heavy = self._sent(self._heavy_slots(rows[full]))
         self._leaving = self._newest[self._sent(full)]
+        if self._kernels:
+            self._address(rows, kept, ring.places(lengths - 1))
 
     def attend(self, layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         """q: [tokens, heads, head_dim]; k, v: [tokens, kv_heads, head_dim], rows in the order of
@@ -75,6 +82,20 @@ class EvictingAttention:
         if row < len(q):
             out[row:] = self._decode(layer, q[row:], k[row:], v[row:])
         return out
+
+    def _address(self, rows: Rows, kept: Slots, newest: Slots) -> None:
+        """What kernels are given: page tables or first slots, and lengths."""
+        table = self._table
+        self._kept, self._at = (self._sent(one.astype(np.int32)) for one in (kept, newest))
+        self._pages: torch.Tensor | None = None
+        self._starts: torch.Tensor | None = None
+        if isinstance(table, Contiguous):
+            self._starts = self._sent(table.starts(rows))
+        else:
+            pages = np.empty((len(rows), table.owned.width), dtype=np.int32)
+            table.owned.fill(rows, pages)
+            self._pages = self._sent(pages)
+        self._longest = int(kept.max(initial=0))
 
     def _heavy_slots(self, rows: Rows) -> Slots:
         return self._table.at(rows[:, None], np.arange(self._ring.sinks))
@@ -153,6 +174,21 @@ class EvictingAttention:
         pool, scores = self._pools[layer], self._scores[layer]
         self._make_way(pool, scores)
         store(pool, k, v, self._newest)
+        if self._kernels:
+            most, pages, starts = self._longest, self._pages, self._starts
+            out, lse = decode(q, pool, self._kept, max_length=most, table=pages, start=starts)
+            accumulate_mass(
+                q,
+                lse,
+                pool,
+                self._kept,
+                scores,
+                max_length=most,
+                table=pages,
+                start=starts,
+                newest=self._at,
+            )
+            return out
         put(scores, self._newest, torch.zeros(pool.kv_heads, len(q), device=q.device))
         count, width = self._slots.shape
         there = [at(data, self._slots.flatten()) for data in slot_data([pool])]

@@ -98,13 +98,13 @@ def attention_for(
     dtype: torch.dtype,
     cache: CacheTensors | None = None,
 ) -> StepAttention:
-    """Our kernels on a GPU, torch on a CPU; where heads choose what they keep, torch on both.
+    """Our kernels on a GPU, torch on a CPU.
 
     pools: of each layer, and `cache` what it has beside them.
     """
     marks, views = (cache.marks, cache.views) if cache else ((), ())
     if cache and cache.scores:
-        return EvictingAttention(table, pools, cache.scores, dtype)
+        return EvictingAttention(table, pools, cache.scores, dtype, machine.kind == "cuda")
     if machine.kind == "cuda":
         from executor.attention.triton_path import TritonAttention  # late: it needs triton
 

@@ -140,12 +140,14 @@ def accumulate_mass(
     max_length: int,
     table: torch.Tensor | None = None,
     start: torch.Tensor | None = None,
+    newest: torch.Tensor | None = None,
     scale: float | None = None,
 ) -> None:
     """Add a decode step's attention to ``mass`` fp32 [pages, kv_heads, page_size] (heavy hitters).
 
     q, lengths [batch] and addresses as given to ``decode``, ``lse`` as it returned. The newest
-    key's mass is set, not added to: a slot needs no clearing when it is reused.
+    key's mass is set, not added to: a slot needs no clearing when it is reused. ``newest`` int32
+    [batch] says which of its sequence's keys that is; default the last.
     """
     batch, _, head_dim = q.shape
     heads = mass_arguments(q, pool, mass, table, start)
@@ -153,6 +155,7 @@ def accumulate_mass(
         return
     from .kernel import mass_kernel
 
+    newest = lengths - 1 if newest is None else newest
     codes, side = pool.codes[0], pool.side_strides
     mass_kernel[(ceil_div(max_length, BLOCK_KEYS), batch, pool.kv_heads)](
         q,
@@ -162,6 +165,7 @@ def accumulate_mass(
         table,
         start,
         lengths,
+        newest,
         mass,
         (head_dim**-0.5 if scale is None else scale) * LOG2E,
         *q.stride()[:2],

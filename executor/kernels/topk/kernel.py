@@ -79,7 +79,7 @@ def page_score_kernel(
 
 @triton.jit
 def mass_kernel(
-    Q, LSE, K, SIDE, TABLE, START, LENGTHS, MASS, qk_scale, sq_b, sq_h, sl_b, sl_h,
+    Q, LSE, K, SIDE, TABLE, START, LENGTHS, NEWEST, MASS, qk_scale, sq_b, sq_h, sl_b, sl_h,
     sc_p, sc_h, sc_t, ss_p, ss_h, ss_t, ss_part, st_b, sm_p, sm_h,
     HEADS: tl.constexpr, GP: tl.constexpr, D: tl.constexpr, DP: tl.constexpr,
     PAGED: tl.constexpr, PAGE: tl.constexpr, STORAGE: tl.constexpr, BN: tl.constexpr,
@@ -115,5 +115,6 @@ def mass_kernel(
     b_p = tl.sum(tl.exp2(b_s - b_lse[:, None]), 0)  # [BN]; rows without a head weigh 2^-inf = 0
     p_mass = MASS + i_page * sm_p + i_h * sm_h + o_slot
     # The newest key has no past: whatever its slot held belongs to an evicted one.
-    b_mass = tl.load(p_mass, mask=m_n & (o_n < length - 1), other=0.0)
+    newest = tl.load(NEWEST + i_b)
+    b_mass = tl.load(p_mass, mask=m_n & (o_n != newest), other=0.0)
     tl.store(p_mass, b_mass + b_p, mask=m_n)

@@ -59,6 +59,7 @@ def accumulate_mass(
     *,
     table: torch.Tensor | None = None,
     start: torch.Tensor | None = None,
+    newest: torch.Tensor | None = None,
 ) -> None:
     keys = dequantise(pool)[0]
     heads = q.shape[1] // pool.kv_heads
@@ -73,5 +74,5 @@ def accumulate_mass(
             weight = torch.exp(scores - lse[b, group, None] * math.log(2)).sum(0)
             old = mass[page, h, offset]
             if length:
-                old[-1] = 0
+                old[-1 if newest is None else int(newest[b])] = 0
             mass[page, h, offset] = old + weight

@@ -14,13 +14,14 @@ import numpy as np
 import pytest
 import torch
 
+from executor.attention.evicting import EvictingAttention
 from executor.attention.torch_path import TorchAttention
 from executor.attention.triton_path import TritonAttention
 from executor.cache.choice import table_for
 from executor.device.assemble import Executor, host_device, random_llama
 from executor.device.machine import open_machine
 from executor.device.text import Text
-from executor.device.torch_device import TorchDevice
+from executor.device.torch_device import StepAttention, TorchDevice
 from executor.driver import free_run
 from executor.work import Work
 from sim.engine.loop import serve
@@ -104,6 +105,8 @@ RUNS: dict[str, tuple[str, Trace, dict[str, Any]]] = {
     "int8 window": ("sliding_window:window=12,sinks=3", LONG, INT8),
     "fp8": ("paging:block_size=8+fp8", MIXED, {}),
     "int4": ("paging:block_size=8+int4:group=4", MIXED, {}),
+    "heads evict": ("paging:block_size=8+top_k:k=14,mode=evict", PAIR, {}),
+    "heads evict, contiguous": ("preallocation+top_k:k=9,mode=evict", MIXED, {}),
     "unified layers": ("paging:block_size=8,layers=unified", PAIR, WINDOWS),
     "capped layers": ("paging:block_size=8,layers=capped", PAIR, WINDOWS),
     "capped layers, shared": (
@@ -159,11 +162,13 @@ def twins(policy: str, requests: Trace, options: dict[str, Any], replay: bool = 
                 if tensor is not None and tensor.is_floating_point() and pool.storage != "fp8":
                     tensor.fill_(float("nan"))
         table = table_for(manager, setup.policy)
-        attention = (
-            TritonAttention(table, cache.pools, cache.marks, cache.views)
-            if triton
-            else TorchAttention(table, cache.pools, torch.float32, cache.marks, cache.views)
-        )
+        attention: StepAttention
+        if cache.scores:
+            attention = EvictingAttention(table, cache.pools, cache.scores, torch.float32, triton)
+        elif triton:
+            attention = TritonAttention(table, cache.pools, cache.marks, cache.views)
+        else:
+            attention = TorchAttention(table, cache.pools, torch.float32, cache.marks, cache.views)
         text = Text(model.vocab_size, machine.device, len(requests), requests)
         devices.append(TorchDevice(llama, table, attention, text, machine.clock))
     if replay:
