@@ -1,5 +1,9 @@
 """Runs that are written while they go on are those that are written at their end."""
 
+import os
+import signal
+import subprocess
+import sys
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -81,6 +85,49 @@ def test_streamed_runs_give_the_same_bytes(
     log = run_compiled(replace(job, cost=cost), compiled=False, sink=Files(folders[2]), slots=3)
     lowered = Run(setup, log, cost, metrics_of(setup, log))
     assert digests(lowered, folders[2], written=True) == whole
+
+
+DYING = """
+import os, signal
+import sim.engine.record
+from sim.run import parquet
+sim.engine.record.ROWS_AT_ONCE, parquet.GROUP_ROWS = 20, 40
+write = parquet._Growing._write
+def dying(self, columns):
+    write(self, columns)
+    if self._file.name == "steps.parquet":
+        os.kill(os.getpid(), signal.SIGKILL)
+parquet._Growing._write = dying
+from sim.cli import main
+main()
+"""
+RUN = [
+    "simulate", "azure-2023-conv", "--first", "150", "--model", "llama-2-7b", "--gpu", "a100-40gb",
+    "--policy", "paging", "--no-report", "--json", "-o", "out",
+]  # fmt: skip
+
+
+def test_a_run_killed_with_a_row_group_written_leaves_the_earlier_one(tmp_path: Path) -> None:
+    def run(code: str) -> int:
+        command = [sys.executable, "-c", code, *RUN]
+        root = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3]), "KVTWIN_COMPILE": "0"}
+        return subprocess.run(command, cwd=tmp_path, env=root, capture_output=True).returncode
+
+    def written() -> dict[str, bytes]:
+        files = (tmp_path / "out").rglob("*")
+        return {str(file): file.read_bytes() for file in files if file.suffix == ".parquet"}
+
+    whole = "from sim.cli import main; main()"
+    assert run(whole) == 0
+    before = written()
+    assert len(before) == 3
+    assert run(DYING) == -signal.SIGKILL
+    assert written() == before
+    (unfinished,) = tmp_path.glob(".out.kvtwin/new/paging/*.parquet")
+    assert unfinished.name == "steps.parquet"
+    assert run(whole) == 0
+    assert written() == before
+    assert [child.name for child in tmp_path.iterdir()] == ["out"]
 
 
 def test_a_short_table_is_one_group_and_stays_in_memory(tmp_path: Path) -> None:
