@@ -1,7 +1,7 @@
 """Run folders in, runs out. What can't be read is one InputError that names the file."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,9 @@ from workloads.columns import Kind, read_columns
 from workloads.errors import InputError
 from workloads.incoming import checked, read_json, shown
 from workloads.outgoing import visible_in
+from workloads.spool import Latest
 
-Columns = dict[str, NDArray[Any]]
+Columns = Mapping[str, NDArray[Any]]
 
 # Only what a report draws: a run of a million requests need not be held whole.
 REQUESTS = (
@@ -170,7 +171,7 @@ def _table(file: Path, names: tuple[str, ...]) -> Columns:
         raise InputError(f"{file}: no such file, expected a table of the run")
     wanted = {name: _kind(name) for name in names}
     others = {name: _kind(name) for name in OPTIONAL}
-    return read_columns(file, wanted, ", ".join(names), others)[0]
+    return Latest(read_columns(file, wanted, ", ".join(names), others, spool=True)[0])
 
 
 def _layout(file: Path) -> NDArray[np.int64] | None:

@@ -56,3 +56,17 @@ def arrow_cells(cells: Sequence[Any]) -> pa.Array:
 def _valid(missing: NDArray[np.bool_]) -> pa.Buffer | None:
     """Arrow's bitmap of what is there; none where all is."""
     return pa.py_buffer(np.packbits(~missing, bitorder="little")) if missing.any() else None
+
+
+def plain(array: Any) -> NDArray[Any]:
+    """Numbers of an Arrow array as numpy's, null as NaN.
+
+    Arrow's own `to_numpy` imports pandas, which takes longer than simulating 10,000 requests.
+    """
+    if not array.null_count:
+        whole: NDArray[Any] = np.from_dlpack(array)
+        return whole
+    valid, values = array.buffers()
+    rows = slice(array.offset, array.offset + len(array))
+    there = np.unpackbits(np.frombuffer(valid, np.uint8), bitorder="little")[rows]
+    return np.where(there, np.frombuffer(values, np.float64)[rows], np.nan)

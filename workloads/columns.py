@@ -1,14 +1,20 @@
 """The gate for Parquet tables that come in: named columns of a kind, as numpy arrays."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from workloads.arrow import plain
 from workloads.errors import InputError
+from workloads.spool import ROWS, spooled
+
+LONG_ROWS = 1 << 18
+"""Of a table whose columns may lie in temporary files."""
 
 Kind = Literal["whole", "number", "time", "text"]
 """Integers; finite numbers; finite numbers or null, which becomes NaN; text."""
@@ -22,12 +28,18 @@ EXPECTED = {
 
 
 def read_columns(
-    file: Path, kinds: Mapping[str, Kind], what: str, optional: Mapping[str, Kind] | None = None
+    file: Path,
+    kinds: Mapping[str, Kind],
+    what: str,
+    optional: Mapping[str, Kind] | None = None,
+    *,
+    spool: bool = False,
 ) -> tuple[dict[str, NDArray[Any]], dict[bytes, bytes]]:
     """The columns (n,) by name, and the file's own metadata. `what` says what was expected.
 
     Whole numbers are int64, numbers and times float64, text numpy's own. Columns of `optional` may
-    be absent, others are not read. Raises InputError naming file and column.
+    be absent, others are not read. With `spool` those of a long table are read-only and lie in
+    temporary files (`workloads.spool`). Raises InputError naming file and column.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -42,10 +54,14 @@ def read_columns(
                     times = "no" if name not in present else "more than one"
                     raise InputError(f"{file}: {times} column {name!r}, expected {what}")
             metadata = dict(parquet.schema_arrow.metadata or {})
+            long = spool and parquet.metadata.num_rows >= LONG_ROWS
             found = {}
             for name, kind in wanted.items():  # one by one, for Arrow's columns are copied
                 if name in present:
-                    found[name] = _array(file, name, parquet.read(columns=[name])[name], kind)
+                    column = _spooled(file, parquet, name, kind) if long else None
+                    if column is None:
+                        column = _array(file, name, parquet.read(columns=[name])[name], kind)
+                    found[name] = column
     except MemoryError:
         raise
     except (OSError, ValueError, pa.ArrowException) as error:
@@ -55,16 +71,41 @@ def read_columns(
     return found, metadata
 
 
+def _spooled(file: Path, parquet: Any, name: str, kind: Kind) -> NDArray[Any] | None:
+    """A column that is looked at by parts; None where there is no room, or it is not of its kind:
+    of the whole it is said better what is wrong."""
+    parts = _texts if kind == "text" else _batches
+    with suppress(OSError, InputError):
+        return spooled(parts(file, parquet, name, kind))
+    return None
+
+
+def _batches(file: Path, parquet: Any, name: str, kind: Kind) -> Iterator[NDArray[Any]]:
+    import pyarrow as pa
+
+    for batch in parquet.iter_batches(ROWS, columns=[name]):
+        yield _array(file, name, pa.chunked_array([batch.column(0)]), kind)
+
+
+def _texts(file: Path, parquet: Any, name: str, kind: Kind) -> Iterator[NDArray[Any]]:
+    """Equally wide, each made where its number stands."""
+    import pyarrow as pa
+
+    column = parquet.read(columns=[name])[name]
+    if column.null_count or not pa.types.is_dictionary(column.type):
+        yield _array(file, name, column, kind)
+        return
+    texts = [_array(file, name, chunk.dictionary, kind) for chunk in column.chunks]
+    widest = np.result_type(*texts)
+    for text, chunk in zip(texts, column.chunks, strict=True):
+        yield text.astype(widest)[plain(chunk.indices)]
+
+
 def _array(file: Path, name: str, column: Any, kind: Kind) -> NDArray[Any]:
     import pyarrow as pa
 
     types = pa.types
     wrong = f"{file}: column {name!r}: expected {EXPECTED[kind]}"
-    if kind == "text" and types.is_dictionary(column.type):
-        texts = [_array(file, name, chunk.dictionary, kind) for chunk in column.chunks]
-        if not column.null_count and texts:
-            codes = (chunk.indices.to_numpy() for chunk in column.chunks)
-            return np.concatenate([text[code] for text, code in zip(texts, codes, strict=True)])
     if types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if kind == "text":
@@ -80,9 +121,12 @@ def _array(file: Path, name: str, column: Any, kind: Kind) -> NDArray[Any]:
         raise InputError(f"{wrong}, found {_found(column)}")
     target = pa.int64() if kind == "whole" else pa.float64()
     try:
-        array: NDArray[Any] = column.cast(target, safe=kind == "whole").to_numpy()
+        if column.type != target:
+            column = column.cast(target, safe=kind == "whole")
     except pa.ArrowInvalid:
         raise InputError(f"{wrong} below 2^63") from None
+    dtype = np.int64 if kind == "whole" else np.float64
+    array: NDArray[Any] = np.concatenate([np.empty(0, dtype), *map(plain, column.chunks)])
     if kind == "number" and not np.isfinite(array).all():
         raise InputError(f"{wrong}, found NaN or infinity")
     if kind == "time" and np.isinf(array).any():

@@ -1,11 +1,12 @@
-"""Columns of long traces in temporary files: mapped, they are read where somebody looks at them.
+"""Columns of long tables in temporary files: mapped, they are read where somebody looks at them.
 
 The files have no names, so nothing is left of them, however the process ends.
 """
 
 import mmap
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from workloads.schema import Trace
 
 ROWS = 1 << 16
 """Of a trace that are looked at together."""
+LATEST = 3
+"""Columns of a table."""
 
 
 class Spool:
@@ -39,6 +42,17 @@ class Spool:
         self._file.close()
 
 
+def spooled(parts: Iterable[NDArray[Any]]) -> NDArray[Any]:
+    """Parts of a column, of one type and with a value at least, as one that is mapped."""
+    rest = iter(parts)
+    first = next(rest)
+    with closing(Spool(first.dtype)) as spool:
+        spool.add(first)
+        for part in rest:
+            spool.add(part)
+        return spool.column()
+
+
 def slices(trace: Trace) -> Iterator[slice]:
     """The rows of a trace, some at a time; mapped columns leave memory after each."""
     for start in range(0, len(trace), ROWS):
@@ -49,9 +63,38 @@ def slices(trace: Trace) -> Iterator[slice]:
 def forget(trace: Trace) -> None:
     """Mapped columns leave memory, until somebody looks at them again."""
     for column in (trace.arrival_s, trace.prompt_tokens, trace.output_tokens):
-        owner: Any = column
-        while isinstance(owner, np.ndarray):
-            owner = owner.base
-        mapped = owner.obj if isinstance(owner, memoryview) else None
-        if isinstance(mapped, mmap.mmap) and hasattr(mapped, "madvise"):  # not on Windows
-            mapped.madvise(mmap.MADV_DONTNEED)
+        _leave(column)
+
+
+def _leave(column: NDArray[Any]) -> None:
+    owner: Any = column
+    while isinstance(owner, np.ndarray):
+        owner = owner.base
+    mapped = owner.obj if isinstance(owner, memoryview) else None
+    if isinstance(mapped, mmap.mmap) and hasattr(mapped, "madvise"):  # not on Windows
+        mapped.madvise(mmap.MADV_DONTNEED)
+
+
+class Latest(Mapping[str, NDArray[Any]]):
+    """Columns by name. Of mapped ones, those that were asked for last are in memory."""
+
+    def __init__(self, columns: Mapping[str, NDArray[Any]]) -> None:
+        self._columns = columns
+        self._latest: list[str] = []
+        for column in columns.values():
+            _leave(column)
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        column = self._columns[name]
+        if name in self._latest:
+            self._latest.remove(name)
+        elif len(self._latest) == LATEST:
+            _leave(self._columns[self._latest.pop(0)])
+        self._latest.append(name)
+        return column
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from sim.engine.record import ROWS_AT_ONCE, STATUSES, Column
 from sim.run.tables import Elsewhere, joined
-from workloads.arrow import arrow_array, arrow_texts
+from workloads.arrow import arrow_array, arrow_texts, plain
 
 GROUP_ROWS = 1 << 17
 """Of a row group. A table that has no more is never read again: its columns are still there."""
@@ -121,13 +121,6 @@ def _column(array: Any) -> Column:
     """The inverse of `arrow_table`, of one column."""
     if isinstance(array, pa.DictionaryArray):
         code = np.array([STATUSES.index(text) for text in array.dictionary.to_pylist()], np.int64)
-        statuses: Column = code[np.from_dlpack(array.indices)]
+        statuses: Column = code[plain(array.indices)]
         return statuses
-    if not array.null_count:
-        found: Column = np.from_dlpack(array)
-        return found
-    valid, values = array.buffers()
-    rows = slice(array.offset, array.offset + len(array))
-    there = np.unpackbits(np.frombuffer(valid, np.uint8), bitorder="little")[rows]
-    times = np.frombuffer(values, np.float64)[rows]
-    return np.where(there, times, np.nan)
+    return plain(array)

@@ -105,7 +105,7 @@ def test_spans_keep_the_extremes_and_the_mean() -> None:
 def test_cached_blocks_are_a_band_of_their_own(write_run: Write) -> None:
     (run,) = load_runs([write_run(PAGING)])
     half = run.timeline["free_bytes"] // 2
-    run = replace(run, timeline=run.timeline | {"cached_bytes": half})
+    run = replace(run, timeline={**run.timeline, "cached_bytes": half})
     traces = {trace.name: trace for trace in memory_over_time([run]).data}
     np.testing.assert_allclose(traces["cached"].y, half / GIB)
     np.testing.assert_allclose(
@@ -153,7 +153,7 @@ def test_requests_without_a_latency_stay_in_the_denominator(write_run: Write) ->
 def test_a_single_output_token_has_no_time_per_token(runs: list[Run]) -> None:
     count = len(runs[0].requests["status"])
     one, two = np.full(count, 1), np.full(count, 2)
-    columns = runs[0].requests | {"output_tokens": one, "generated_tokens": one}
+    columns = {**runs[0].requests, "output_tokens": one, "generated_tokens": one}
     assert time_per_output_token(replace(runs[0], requests=columns)).of == 0
     columns |= {"output_tokens": two}  # cut short after the first
     known = time_per_output_token(replace(runs[0], requests=columns))
