@@ -9,7 +9,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads.arrow import plain
 from workloads.errors import InputError
 from workloads.spool import ROWS, spooled
 
@@ -91,6 +90,8 @@ def _texts(file: Path, parquet: Any, name: str, kind: Kind) -> Iterator[NDArray[
     """Equally wide, each made where its number stands."""
     import pyarrow as pa
 
+    from workloads.arrow import plain
+
     column = parquet.read(columns=[name])[name]
     if column.null_count or not pa.types.is_dictionary(column.type):
         yield _array(file, name, column, kind)
@@ -103,6 +104,8 @@ def _texts(file: Path, parquet: Any, name: str, kind: Kind) -> Iterator[NDArray[
 
 def _array(file: Path, name: str, column: Any, kind: Kind) -> NDArray[Any]:
     import pyarrow as pa
+
+    from workloads.arrow import plain  # late: as Arrow itself
 
     types = pa.types
     wrong = f"{file}: column {name!r}: expected {EXPECTED[kind]}"
