@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from functools import cache
 
 from sim.cost.base import Constant, Efficiency
-from sim.cost.kernels.all_reduce import assumed
 from sim.hardware import Device
 from sim.model.geometry import Model
 from sim.plan import AS_PER_S, Chunk, StepPlan
@@ -35,6 +34,8 @@ class Roofline:
         self.warnings: tuple[str, ...] = ()
         self._sums_as = self._summed_token_as = 0  # all-reduces of a step, and of a token in them
         if tp > 1:
+            from sim.cost.kernels.all_reduce import assumed  # late: few runs need it
+
             reduce = assumed(device)
             sums = 2 * model.layers + 1
             self.constants += (reduce.large_latency, reduce.large_bandwidth)

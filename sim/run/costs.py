@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from sim.cost.base import StepCost
-from sim.cost.kernels.profile import Profile, find_profile, profile_for
 from sim.cost.roofline import FixedStep
 from sim.hardware import Device
 from sim.model.geometry import Model
@@ -21,6 +20,7 @@ from workloads.errors import InputError
 from workloads.spec import key_values
 
 if TYPE_CHECKING:
+    from sim.cost.kernels.profile import Profile
     from sim.cost.steps.table import CostTable
     from sim.run.options import RunOptions
     from sim.run.simulation import Setup
@@ -59,7 +59,7 @@ NAMES = ("roofline", "table", *BUILT_IN)
 class Costs:
     """What a run's times come from; the roofline where nothing is set."""
 
-    kernels: Callable[[Device, Model], Profile] | None = None  # of that model on that device
+    kernels: "Callable[[Device, Model], Profile] | None" = None  # of that model on that device
     table: "CostTable | None" = None
     own: CostSpec | None = None
 
@@ -120,7 +120,9 @@ def _installed() -> tuple[dict[str, type[CostSpec]], list[str]]:
 
 def _profile(
     profile: "Profile | str | Path | None", device: Device, model: Model, tp: int
-) -> Profile:
+) -> "Profile":
+    from sim.cost.kernels.profile import find_profile, profile_for  # late: few runs read one
+
     if isinstance(profile, str | Path):
         return find_profile(str(profile))
     found = profile or profile_for(device.name, model.name, tp)

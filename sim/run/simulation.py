@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Concatenate, Literal, NamedTuple, ParamSpec, TypeVar
 
 from sim.cost.base import StepCost
-from sim.cost.kernels.model import KernelTable
-from sim.cost.kernels.profile import Profile
 from sim.cost.roofline import Roofline
 from sim.engine.ahead import serve_ahead
 from sim.engine.closed_loop import ClosedLoop
@@ -58,6 +56,7 @@ Result = TypeVar("Result")
 if TYPE_CHECKING:
     import pandas as pd
 
+    from sim.cost.kernels.profile import Profile
     from sim.cost.steps.table import CostTable
 
 LONGEST_S = 9_000_000_000
@@ -86,7 +85,7 @@ class Setup:
     horizon_s: float | None = None
     fast_forward: bool = True
     engine: Engine = DEFAULT
-    profile: Profile | None = None  # measured kernels
+    profile: "Profile | None" = None  # measured kernels
     cost_table: "CostTable | None" = None  # measured steps
     own_cost: CostSpec | None = None  # of a third party; without any a roofline predicts
     level: ServiceLevel | None = None
@@ -138,6 +137,8 @@ class Setup:
             )
         if self.profile is None:
             return Roofline(self.model, self.device, self.tp)
+        from sim.cost.kernels.model import KernelTable  # late: few runs have measurements
+
         return KernelTable(
             self.model,
             self.device,
