@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from sim.engine.closed_loop import ClosedLoop
 from sim.run import form
 from sim.run.simulation import Setup, prepare
 from workloads.errors import InputError
@@ -43,9 +44,8 @@ def test_the_variable_decides(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_what_has_no_rule_is_interpreted(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(form.VARIABLE, "1")
-    rules = replace(setup.limits.rules, async_scheduling=True)
-    ahead = replace(setup, limits=replace(setup.limits, rules=rules))
-    assert not form.compiles(ahead, ahead.cost())
+    users = replace(setup, closed=ClosedLoop(4))
+    assert not form.compiles(users, users.cost())
 
 
 def test_without_numba_or_a_place_for_its_code_runs_are_interpreted(
