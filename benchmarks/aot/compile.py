@@ -38,6 +38,8 @@ SHARED_LIMIT = {80: 166_912, 90: 232_448, 100: 232_448}
 COPY_BYTES_A_CYCLE = 0.9 * 4.8e12 / 132 / 1.98e9
 ISSUED_A_CYCLE = 4
 
+SHOWN = ("case", "arch", "warps", "registers", "spill_bytes", "shared_bytes", "loop", "issue_share")
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -58,7 +60,7 @@ class Row:
     load_less: int  # all other global loads and cp.async
     bulk: int  # TMA
     serialized: bool  # ptxas could not overlap wgmma
-    loop: int  # SASS instructions a warp issues in the longest loop of a decode or prefill
+    loop: int  # SASS instructions a warp issues in the longest loop, where it was looked at
     lane_ops: float  # of a decode's, per loaded element of K or V
     issue_share: float  # % of an H200's issue slots that a decode's loop takes at the copy rate
 
@@ -140,7 +142,8 @@ def disassembled(cubin: bytes) -> str:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-def measure(case: Case, compiled: Compiled, arch: int) -> Row:
+def measure(case: Case, compiled: Compiled, arch: int, prefills: bool = True) -> Row:
+    """prefills: whether their loops are looked at, too; those of decodes always are."""
     name, kernel, log = compiled
     ptx = kernel.asm["ptx"]
 
@@ -154,7 +157,7 @@ def measure(case: Case, compiled: Compiled, arch: int) -> Row:
     async_8 = count(r"\bcp\.async\.c[ag]\.shared\.global[^;]*0x8, ", ptx)
     load_16 = count(r"\bld\.global\S*\.(?:v4\.b32|v2\.b64)", ptx)
     decodes = case.tile and name.startswith("decode")
-    loops = decodes or name == "prefill_kernel"
+    loops = decodes or (prefills and name == "prefill_kernel")
     loop = longest_loop(disassembled(kernel.asm["cubin"])) if loops else 0
     warps = kernel.metadata.num_warps
     issued = ISSUED_A_CYCLE * case.tile_bytes / COPY_BYTES_A_CYCLE
@@ -186,7 +189,7 @@ def compile_case(case: Case, arch: int) -> list[Compiled]:
     return kernels
 
 
-def table(archs: list[int], wanted: Callable[[Case], bool] = lambda _: True) -> list[Row]:
+def table(archs: list[int], wanted: Callable[[Case], bool], prefills: bool) -> list[Row]:
     """Rows of every wanted case on every architecture; a kernel that two cases share, once."""
     rows: dict[tuple[int, Any], Row] = {}
     for arch in archs:
@@ -195,20 +198,28 @@ def table(archs: list[int], wanted: Callable[[Case], bool] = lambda _: True) -> 
                 for compiled in compile_case(case, arch):
                     key = arch, compiled.kernel.hash
                     if key not in rows:
-                        rows[key] = measure(case, compiled, arch)
+                        rows[key] = measure(case, compiled, arch, prefills)
     return list(rows.values())
 
 
 def main(argv: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.aot", description=__doc__)
-    parser.add_argument("--json", action="store_true", help="rows as JSON")
+    parser.add_argument("--json", action="store_true", help="JSON, no prefill loops")
+    parser.add_argument("--markdown", action="store_true", help="the table of docs/kernels.md")
     parser.add_argument("--arch", type=int, action="append", choices=sorted(SHARED_LIMIT))
     parser.add_argument("--case", default="", help="only cases whose name contains this")
     options = parser.parse_args(argv)
     archs = options.arch or sorted(SHARED_LIMIT)
-    rows = [asdict(row) for row in table(archs, lambda case: options.case in case.name)]
+    wanted = table(archs, lambda case: options.case in case.name, not options.json)
+    rows = [asdict(row) for row in wanted]
     if options.json:
         print(json.dumps(rows, indent=1))
+        return
+    if options.markdown:
+        rows = [{key: row[key] for key in SHOWN} for row in rows if row["loop"]]
+        print(f"| {' | '.join(SHOWN)} |\n{'|---' * len(SHOWN)}|")
+        for row in rows:
+            print(f"| {' | '.join(str(value or '') for value in row.values())} |")
         return
     if not rows:
         return

@@ -7,6 +7,7 @@ inside a chunk, sequences that move and come again.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +24,7 @@ from executor.device.machine import open_machine
 from executor.device.text import Text
 from executor.device.torch_device import StepAttention, TorchDevice
 from executor.driver import free_run
+from executor.kernels.configs import Config
 from executor.work import Work
 from sim.engine.loop import serve
 from sim.engine.record import Recorder
@@ -120,6 +122,17 @@ RUNS: dict[str, tuple[str, Trace, dict[str, Any]]] = {
         WINDOWS | {"batching": "static"},
     ),
 }
+
+# In the interpreter time goes by programs and tiles, whatever their sizes. Contexts reach two.
+TILES = Config(64, 4, 2, block_m=64)
+
+
+@pytest.fixture(autouse=True)
+def large_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("decode", "prefill"):
+        module = sys.modules[f"executor.kernels.{name}"]
+        monkeypatch.setattr(module, f"{name}_config", lambda *_: TILES)
+
 
 ROUNDED = {"int8": 0.05, "fp8": 0.4, "int4": 0.8}
 """Logits are near 1. A chunk's own keys are read as given here, and as stored there."""
