@@ -13,9 +13,9 @@ import pytest
 
 from benchmarks.aot.compile import SHARED_LIMIT
 
-# Instructions a lane spends per element of K and V: on an H200 int4's take 80 % of the issue slots at
-# the copy rate where there are 3.87 of them, int8's and fp8's where there are 6.3. sm_80 has no
-# conversion for fp8. Head dim 64 has half the work to spread its softmax over.
+# Instructions a lane spends per element of K and V. At an H200's copy rate 3.87 take 80 % of
+# its issue slots for int4, 6.3 for int8 and fp8. sm_80 has no conversion for fp8. Head dim 64 has
+# half the work to spread its softmax over.
 LANE_OPS = {
     "native bfloat16 d128": 5.6,
     "int8 bfloat16 d128": 4.2,

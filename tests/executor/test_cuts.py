@@ -72,6 +72,8 @@ def test_no_launched_step_moves_memory_that_a_graph_has_captured() -> None:
         table.follow(decodes)
         attention.begin_padded(decodes, 2, 64)
         step = attention._steps[0]
+        assert step.pieces
+        assert step.decodes
         given = (step.slots, attention._lengths, step.decodes.table, *step.pieces[:2])
         return [tensor.data_ptr() for tensor in given]
 
