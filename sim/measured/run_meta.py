@@ -47,7 +47,7 @@ class Resolved(_Part):
     scheduler_config: dict[str, Any] | None = None
     cache_config: dict[str, Any] | None = None
     parallel_config: dict[str, Any] | None = None
-    model_config_: dict[str, Any] | None = Field(None, alias="model_config")
+    of_model: dict[str, Any] | None = Field(None, alias="model_config")
 
 
 class Meta(_Part):
