@@ -131,7 +131,8 @@ class EvictingAttention:
         keys = torch.cat([keys, k.transpose(0, 1)], 1)
         values = torch.cat([values, v.transpose(0, 1)], 1)
         seen = torch.ones(len(q), past + len(q), dtype=torch.bool, device=q.device).tril(past)
-        grouped = q.transpose(0, 1).unflatten(0, (pool.kv_heads, -1))  # [kv_heads, group, n, dim]
+        # [kv_heads, group, n, dim]
+        grouped = q.transpose(0, 1).reshape(pool.kv_heads, -1, len(q), pool.head_dim)
         weights = _weights(grouped, keys[:, None], seen)
         out = (weights.to(q.dtype) @ values[:, None]).flatten(0, 1).transpose(0, 1)
         drawn = weights.sum((1, 2))  # [kv_heads, keys]
@@ -192,10 +193,10 @@ class EvictingAttention:
         put(scores, self._newest, torch.zeros(pool.kv_heads, len(q), device=q.device))
         count, width = self._slots.shape
         there = [at(data, self._slots.flatten()) for data in slot_data([pool])]
-        there = [data.unflatten(1, (count, width)).transpose(0, 1) for data in there]
+        there = [data.reshape(-1, count, width, *data.shape[2:]).transpose(0, 1) for data in there]
         keys, values = _read(pool, there, self._dtype)  # [n, kv_heads, width, dim]
         values = values.masked_fill(~self._inside[:, None, :, None], 0)
-        grouped = q.unflatten(1, (pool.kv_heads, -1))  # [n, kv_heads, group, dim]
+        grouped = q.reshape(len(q), pool.kv_heads, -1, pool.head_dim)  # [n, kv_heads, group, dim]
         weights = _weights(grouped, keys, self._inside[:, None, None])
         drawn = weights.sum(2).transpose(0, 1)[:, self._inside]  # [kv_heads, all that are kept]
         slots = self._slots[self._inside]
@@ -208,7 +209,7 @@ class EvictingAttention:
         if not self._heavy.numel():
             return
         count, heavy = self._heavy.shape
-        rivals = at(scores, self._heavy.flatten()).unflatten(1, (count, heavy))
+        rivals = at(scores, self._heavy.flatten()).reshape(-1, count, heavy)
         least, which = rivals.min(-1)  # [kv_heads, n]
         heads, rows = torch.nonzero(at(scores, self._leaving) > least, as_tuple=True)
         source, target = self._leaving[rows], self._heavy[rows, which[heads, rows]]
@@ -235,7 +236,7 @@ def put(data: torch.Tensor, slots: torch.Tensor, values: torch.Tensor) -> None:
 
 def _weights(q: torch.Tensor, keys: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
     """Softmax weights fp32, 0 where not seen; q is [..., queries, dim], keys [..., keys, dim]."""
-    scores = (q @ keys.transpose(-1, -2)).float() * q.shape[-1] ** -0.5
+    scores: torch.Tensor = (q @ keys.transpose(-1, -2)).float() * q.shape[-1] ** -0.5
     # Unwritten keys may hold NaN.
     return scores.masked_fill(~seen, float("-inf")).softmax(-1)
 

@@ -86,8 +86,8 @@ class CacheTensors:
         self.scores: list[torch.Tensor] = []  # of each layer's slots: attention drawn so far
         self._reserved: Reserved | None = None
         if isinstance(table, Virtual):
-            self._reserved, group = Reserved(table), model.groups[0]
-            self.pools += self._reserved.pools(group.kv_heads, group.head_dim, storage)
+            self._reserved, alike = Reserved(table), model.groups[0]
+            self.pools += self._reserved.pools(alike.kv_heads, alike.head_dim, storage)
             self.stored, self.views = self.pools, [0] * len(self.pools)
             return
         shared: dict[int, KVPool] = {}
@@ -134,7 +134,7 @@ class CacheTensors:
         """
         if self._reserved:
             return self._reserved.filled_bytes()
-        beside = sum(data.nbytes for data in (*self.marks, *self.scores))
+        beside: int = sum(data.nbytes for data in (*self.marks, *self.scores))
         return sum(pool.nbytes for pool in self.stored) + beside - self.fixed_bytes
 
     def back(self, table: Table) -> None:
