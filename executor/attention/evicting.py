@@ -9,10 +9,11 @@ Decodes attend and score in kernels where they are asked for; chunks and evictio
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from executor.attention.torch_path import read, scaled, store
 from executor.cache.contiguous import Contiguous
@@ -218,7 +219,7 @@ class EvictingAttention:
             moved = data[source // page, heads, source % page]
             data[target // page, heads, target % page] = moved
 
-    def _sent(self, values: np.ndarray) -> torch.Tensor:  # type: ignore[type-arg]
+    def _sent(self, values: NDArray[Any]) -> torch.Tensor:
         return torch.from_numpy(values).to(self._device)
 
 

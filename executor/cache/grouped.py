@@ -78,9 +78,10 @@ class Grouped(Paged):
         return self._manager.most(tokens)
 
     def moving(self, request: int, length: int) -> list[Run | Units]:
-        found = []
+        found: list[Run | Units] = []
         for (table, _), kind in zip(self.views, self._kind_of, strict=True):
-            found.append(table.kept(request, length)[kind.skipped(length) :])
+            last = table.units_for(length)
+            found.append(table.owned[request][kind.skipped(length) : last])
         return found
 
     def kept_tokens(self, length: int) -> int:

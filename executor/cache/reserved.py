@@ -59,7 +59,9 @@ class Reserved:
         libc = ctypes.CDLL(None, use_errno=True)
         if libc.mincore(ctypes.c_void_p(self._first), ctypes.c_size_t(self._size), found):
             raise OSError(ctypes.get_errno(), "mincore")
-        return int(np.count_nonzero(np.frombuffer(found, dtype=np.uint8) & 1)) * mmap.PAGESIZE
+        return (
+            int(np.count_nonzero(np.frombuffer(bytes(found), dtype=np.uint8) & 1)) * mmap.PAGESIZE
+        )
 
     def filled_bytes(self) -> int:
         """What is resident with as many pages committed as there may be; all are given back."""
