@@ -16,6 +16,7 @@ from reports.validation import load_validation
 from sim.measured.prediction import prediction
 from sim.measured.read import read_measured, shipped_runs
 from sim.measured.server_log import read_server_log
+from sim.sweep.journal import NAME, Journal, journal_in
 from tests.fuzz import independent
 from tests.fuzz.conftest import Outcome
 from tests.fuzz.mutate import VALUES, bytes_of, json_of, seeds, spoiled
@@ -113,6 +114,35 @@ def test_server_logs(tmp_path: Path, outcome: Outcome) -> None:
         if found is not None:
             assert all(isinstance(name, str) for name in found)
             assert type(found.get("num_gpu_blocks", 0)) is int
+
+
+RAN: dict[str, dict[str, Any]] = {
+    "a": {"error": None, "gpus": 1, "goodput": 1.5, "unsteady": None},
+    "b": {"error": "--max-model-len 9: expected more"},
+    "c": {"error": None, "gpus": 8, "goodput": 0.1 + 0.2, "unsteady": "too short"},
+}
+
+
+def test_finished_runs_of_sweeps(tmp_path: Path, outcome: Outcome) -> None:
+    """Lines of them changed at random: what is taken is a run that was written, and unchanged."""
+    with journal_in(tmp_path / "out") as journal:
+        for key, row in RAN.items():
+            journal.add(key, row)
+    file = tmp_path / "out" / NAME
+    good = file.read_bytes()
+    for rng in seeds("journal"):
+        lines = good.splitlines(keepends=True)
+        if rng.random() < 0.5:
+            place = rng.randrange(len(lines))
+            lines[place] = json_of(json.loads(lines[place]), rng) + b"\n"
+            file.write_bytes(b"".join(lines))
+        else:
+            file.write_bytes(bytes_of(good, rng))
+        taken = outcome(lambda: Journal(file))
+        if taken is not None:
+            taken.close()
+            assert taken.rows.items() <= RAN.items()
+            assert all(line + b"\n" in lines for line in file.read_bytes().split(b"\n") if line)
 
 
 # -- run folders ---------------------------------------------------------------------------------
