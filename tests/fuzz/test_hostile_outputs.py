@@ -103,7 +103,9 @@ def does_nothing(paper: Path) -> None:
         assert "/Annots" not in page
         assert not RAW.search(page.extract_text())
     acting = {"/JS", "/JavaScript", "/URI", "/Launch", "/OpenAction", "/AA", "/EmbeddedFiles"}
-    for number in range(1, read.trailer["/Size"]):
+    size = read.trailer["/Size"]
+    assert isinstance(size, int)
+    for number in range(1, size):
         found = read.get_object(number)
         assert not (isinstance(found, dict) and acting & found.keys()), (paper, found)
 
