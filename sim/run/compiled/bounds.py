@@ -2,19 +2,23 @@
 
 from collections.abc import Iterable
 from itertools import pairwise
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from sim.cost.base import StepCost
-from sim.cost.kernels.all_reduce import MeasuredAllReduce
-from sim.cost.kernels.grid import Line
-from sim.cost.kernels.model import AS_PER_US, KernelTable
-from sim.cost.roofline import FixedStep, Roofline
-from sim.cost.steps.model import Calibrated, interpolate
+from sim.cost.roofline import Roofline
 from sim.engine.limits import Limits
 from sim.plan import AS_PER_S
 from sim.policy.counting.capped import Saturating
 from sim.policy.manager import Manager
 from sim.policy.shared_pages import SharedPages
+from sim.run.compiled.build import FIXED, KERNELS, ROOFLINE, STEPS, cost_kind
+
+if TYPE_CHECKING:
+    from sim.cost.kernels.grid import Line
+    from sim.cost.kernels.model import KernelTable
+    from sim.cost.steps.model import Calibrated
+
+AS_PER_US = 10**12
 
 
 def most_as(cost: StepCost, limits: Limits, manager: Manager) -> int:
@@ -24,15 +28,16 @@ def most_as(cost: StepCost, limits: Limits, manager: Manager) -> int:
     """
     longest = min(limits.max_model_len, manager.longest() + 1)
     most = Most(longest, limits.max_num_seqs, _tokens(limits, manager, longest))
-    if isinstance(cost, Roofline):
-        step_as, growth_as = _roofline(cost, most, manager)
-    elif isinstance(cost, KernelTable):
-        step_as, growth_as = _kernels(cost, most, manager)
-    elif isinstance(cost, Calibrated):
-        step_as, growth_as = _steps(cost, most)
+    kind, known = cost_kind(cost), cast(Any, cost)
+    if kind == ROOFLINE:
+        step_as, growth_as = _roofline(known, most, manager)
+    elif kind == KERNELS:
+        step_as, growth_as = _kernels(known, most, manager)
+    elif kind == STEPS:
+        step_as, growth_as = _steps(known, most)
     else:
-        assert isinstance(cost, FixedStep)
-        step_as, growth_as = cost._step_as, 0
+        assert kind == FIXED
+        step_as, growth_as = known._step_as, 0
     parts = step_as // 10**9 * longest, (growth_as // 10**9 + 1) * longest * longest
     return max(step_as, *parts)
 
@@ -69,8 +74,10 @@ def _roofline(cost: Roofline, most: Most, manager: Manager) -> tuple[int, int]:
     return step_as, 2 * seqs * pool.token_bytes * cost._byte_as
 
 
-def _kernels(cost: KernelTable, most: Most, manager: Manager) -> tuple[int, int]:
+def _kernels(cost: "KernelTable", most: Most, manager: Manager) -> tuple[int, int]:
     longest, seqs, tokens = most
+    from sim.cost.kernels.all_reduce import MeasuredAllReduce  # late: few runs have measurements
+
     grid = cost._attention
     reach = min((chunk for chunk in grid.chunks if chunk >= tokens), default=grid.chunks[-1])
     rows = [
@@ -108,18 +115,20 @@ def _kernels(cost: KernelTable, most: Most, manager: Manager) -> tuple[int, int]
     return int(step_us * AS_PER_US), int(2 * cost._layers * slope_us * AS_PER_US)
 
 
-def _most(lines: Iterable[Line], reach: int) -> list[float]:
+def _most(lines: Iterable["Line"], reach: int) -> list[float]:
     """The most of each, up to there."""
     return [max(*line.ys, line.at(max(reach, line.xs[-1]))) for line in lines]
 
 
-def _steepest(line: Line) -> float:
+def _steepest(line: "Line") -> float:
     pairs = pairwise(zip(line.xs, line.ys, strict=True))
     return max((abs(high - low) / (b - a) for (a, low), (b, high) in pairs), default=0.0)
 
 
-def _steps(cost: Calibrated, most: Most) -> tuple[int, int]:
+def _steps(cost: "Calibrated", most: Most) -> tuple[int, int]:
     """Between knots times are lines, so the knots and the ends decide."""
+    from sim.cost.steps.model import interpolate  # late: few runs have measurements
+
     longest, seqs, tokens = most
     section, dense, sampling = cost._section, cost._table.dense, cost._table.sampling
     batches = tuple(line.batch for line in section.decode)

@@ -6,18 +6,18 @@ The text goes into the user's cache folder, for numba keeps machine code beside 
 import hashlib
 import importlib.util
 import inspect
+import json
 import os
 import re
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from sim.cost.kernels.model import KernelTable
-from sim.cost.roofline import FixedStep, Roofline
-from sim.cost.steps.model import Calibrated
+from sim.cost.roofline import Roofline
 from sim.engine.loop import Loop
 from sim.engine.scheduler import Scheduler
 from sim.engine.swap import HostSwap
@@ -72,7 +72,14 @@ MANAGERS: tuple[type, ...] = (
     Slabs, Rings, Buffers, RingBuffers, GrowingBuffers, GrowingRings,
 )  # fmt: skip
 """Exactly these kinds: a subclass may decide otherwise."""
-COSTS: tuple[type, ...] = (Roofline, KernelTable, Calibrated, FixedStep)
+COSTS = (
+    "sim.cost.roofline.Roofline",
+    "sim.cost.kernels.model.KernelTable",
+    "sim.cost.steps.model.Calibrated",
+    "sim.cost.roofline.FixedStep",
+)
+"""By name, for most runs load but one; in the order of `measured.cost_linear`."""
+ROOFLINE, KERNELS, STEPS, FIXED = range(4)
 
 
 class Program(NamedTuple):
@@ -120,16 +127,50 @@ def _behind_beginning(module: ModuleType) -> str:
     return source[source.index(BEGINNING) :]
 
 
+def cost_kind(cost: object) -> int | None:
+    """Its place in COSTS; None for all others, subclasses among them."""
+    kind = type(cost)
+    name = f"{kind.__module__}.{kind.__qualname__}"
+    if name not in COSTS or getattr(sys.modules[kind.__module__], kind.__name__) is not kind:
+        return None
+    return COSTS.index(name)
+
+
+@cache
+def known() -> Source:
+    """`lowered`, kept beside the program from one process to the next: it takes 0.3 s."""
+    place = _folder() / f"kvtwin_{_fingerprint()}.json"
+    try:
+        text, fields, named, scratch = json.loads(place.read_text())
+        return Source(text, tuple(fields), tuple((a, b) for a, b in named), tuple(scratch))
+    except (OSError, ValueError, TypeError):
+        made = lowered()
+    with suppress(OSError):
+        _write(place, json.dumps(made))
+    return made
+
+
+def _fingerprint() -> str:
+    """Of all sources that `lowered` reads, and of who reads them."""
+    kinds = {owner for kind in (*CLASSES.values(), *MANAGERS) for owner in kind.__mro__}
+    files = {getattr(sys.modules[kind.__module__], "__file__", None) for kind in kinds}
+    paths = {Path(file) for file in files if file} | {*Path(__file__).parent.glob("*.py")}
+    seen = hashlib.sha256(sys.version.encode())
+    for path in sorted(paths):
+        seen.update(path.read_bytes())
+    return seen.hexdigest()[:16]
+
+
 def program(compiled: bool = True) -> Program:
     """Machine code, or the same text under Python."""
-    source = lowered()
+    source = known() if compiled else lowered()
     module = _compiled(source.text) if compiled else _interpreted(source.text)
     return Program(module.run, *source[1:])
 
 
 def is_warm() -> bool:
     """Whether there is machine code from an earlier run."""
-    path = _place(_decorated(lowered().text))
+    path = _place(_decorated(known().text))
     return any(path.parent.glob(f"__pycache__/{path.stem}.run-*.nbi"))
 
 
@@ -156,10 +197,7 @@ def _compiled(text: str) -> ModuleType:
     text = _decorated(text)
     path = _place(text)
     if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = path.with_suffix(f".{os.getpid()}")
-        unfinished.write_text(text)
-        unfinished.replace(path)
+        _write(path, text)
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec
     assert spec.loader
@@ -174,6 +212,14 @@ def _compiled(text: str) -> ModuleType:
             "KVTWIN_COMPILE=0"
         ) from None
     return module
+
+
+def _write(path: Path, text: str) -> None:
+    """All of it or nothing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_suffix(f".{os.getpid()}")
+    unfinished.write_text(text)
+    unfinished.replace(path)
 
 
 def has_place() -> bool:

@@ -2,15 +2,13 @@
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import simpy
 
 from sim.cost.base import StepCost
-from sim.cost.kernels.model import KernelTable
 from sim.cost.roofline import Roofline
-from sim.cost.steps.model import Calibrated, too_steep
 from sim.engine.closed_loop import ClosedLoop
 from sim.engine.limits import Limits
 from sim.engine.record import Log, Sink, check_tally
@@ -19,12 +17,12 @@ from sim.hardware import PCIE_4
 from sim.plan import AS_PER_S
 from sim.policy.manager import Manager
 from sim.run.compiled.bounds import most_as
-from sim.run.compiled.build import COSTS, MANAGERS, Program, program
+from sim.run.compiled.build import KERNELS, MANAGERS, STEPS, Program, cost_kind, program
 from sim.run.compiled.kept import Kept
 from sim.run.compiled.regions import Region, regions
 from sim.run.compiled.restore import check, give_back
 from sim.run.compiled.state import State, make_state
-from sim.run.compiled.tables import Table, kernel_said, kernel_table, steps_table
+from sim.run.compiled.tables import Table
 from sim.run.compiled.window import SLOTS
 from sim.run.tables import InMemory
 from workloads.schema import Trace
@@ -59,7 +57,7 @@ def hindrance(job: Job) -> str | None:
     limits, cost = job.limits, job.cost
     if type(job.manager) not in MANAGERS:
         return "its policy is interpreted"
-    if type(cost) not in COSTS:
+    if cost_kind(cost) is None:
         return "its cost model is interpreted"
     if AS_PER_S // job.host_bytes_per_s >= 2**31:
         return "its way to the host is too slow to be counted in 64 bits"
@@ -103,7 +101,9 @@ def run_compiled(
     horizon_as = 2**62 * AS_PER_S if job.horizon_as is None else job.horizon_as
     for name, as_ in (("loop_horizon_as", horizon_as), ("recorder_interval", job.interval_as)):
         state[f"{name}_s"], state[f"{name}_a"] = divmod(as_, AS_PER_S)
-    state["run_manager"], state["run_cost"] = MANAGERS.index(type(manager)), COSTS.index(type(cost))
+    kind = cost_kind(cost)
+    assert kind is not None
+    state["run_manager"], state["run_cost"] = MANAGERS.index(type(manager)), kind
     state["run_ahead"] = job.limits.rules.async_scheduling
     state["run_spaces"] = "space" in parts
     state["run_fast_forward"] = job.fast_forward
@@ -121,17 +121,23 @@ def run_compiled(
 
 
 def _table(cost: StepCost) -> Table:
-    if isinstance(cost, KernelTable):
-        return kernel_table(cost)
-    return steps_table(cost) if isinstance(cost, Calibrated) else Table()
+    kind, known = cost_kind(cost), cast(Any, cost)
+    if kind not in (KERNELS, STEPS):
+        return Table()
+    from sim.run.compiled.costs import kernel_table, steps_table  # late: few runs need them
+
+    return kernel_table(known) if kind == KERNELS else steps_table(known)
 
 
 def _tell(cost: StepCost, state: State) -> None:
     """Cost models hear what they would have said."""
-    if isinstance(cost, KernelTable):
-        kernel_said(cost, state.said())
-    elif isinstance(cost, Calibrated):
-        cost.answered(state["steps_answers"], state["steps_outside"])
+    kind, known = cost_kind(cost), cast(Any, cost)
+    if kind == KERNELS:
+        from sim.run.compiled.costs import kernel_said
+
+        kernel_said(known, state.said())
+    elif kind == STEPS:
+        known.answered(state["steps_answers"], state["steps_outside"])
 
 
 def _weights(limits: Limits, cost: StepCost) -> Region:
@@ -152,6 +158,8 @@ def _engine(
     while told != DONE:
         told = made.run(state.array, state.floats)
         if told == FAILED:
+            from sim.cost.steps.model import too_steep
+
             first, tokens = state["steps_failed_first"], state["steps_failed_tokens"]
             raise too_steep(first, tokens, state["plan_read_bytes"])
         if told in (FULL, SHORT):

@@ -7,6 +7,7 @@ import pytest
 
 from sim.engine.closed_loop import ClosedLoop
 from sim.run import form
+from sim.run.compiled import build
 from sim.run.simulation import Setup, prepare
 from workloads.errors import InputError
 
@@ -61,3 +62,19 @@ def test_without_numba_or_a_place_for_its_code_runs_are_interpreted(
     monkeypatch.delenv(form.VARIABLE)
     monkeypatch.setattr(form, "WARM", 0)
     assert not form.compiles(setup, setup.cost())
+
+
+def test_the_programs_text_is_kept_and_made_anew_where_it_is_spoiled(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    made = build.lowered()
+    with monkeypatch.context() as once:
+        once.setattr(build, "lowered", lambda: made)
+        assert build.known.__wrapped__() == made
+        (kept,) = (tmp_path / "kvtwin").glob("*.json")
+        once.delattr(build, "lowered")  # it is read, not made
+        assert build.known.__wrapped__() == made
+    kept.write_text("[1, 2")
+    assert build.known.__wrapped__() == made
+    assert build.known.__wrapped__() == made
