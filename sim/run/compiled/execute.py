@@ -17,10 +17,11 @@ from sim.hardware import PCIE_4
 from sim.plan import AS_PER_S
 from sim.policy.manager import Manager
 from sim.run.compiled.bounds import most_as
-from sim.run.compiled.build import KERNELS, MANAGERS, STEPS, Program, cost_kind, program
+from sim.run.compiled.build import KERNELS, MANAGERS, STEPS, Program, cost_kind, known, program
 from sim.run.compiled.kept import Kept
 from sim.run.compiled.regions import Region, regions
 from sim.run.compiled.restore import check, give_back
+from sim.run.compiled.rules import NotLowered
 from sim.run.compiled.state import State, make_state
 from sim.run.compiled.tables import Table
 from sim.run.compiled.window import SLOTS
@@ -67,6 +68,10 @@ def hindrance(job: Job) -> str | None:
         return "its samples don't divide a second"
     if most_as(cost, limits, job.manager) >= BOUND:
         return "its steps may last longer than 64 bits of attoseconds"
+    try:
+        known()
+    except NotLowered as why:
+        return f"a line has no rule: {why}"
     return None
 
 

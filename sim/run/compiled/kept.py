@@ -151,7 +151,7 @@ class Kept:
             "recomputing_s": self._redone[slots],
         }
         trace = self._trace
-        asked = {
+        asked: dict[str, Column] = {
             "arrival_s": trace.arrival_s[rows],
             "prompt_tokens": trace.prompt_tokens[rows],
             "output_tokens": trace.output_tokens[rows],

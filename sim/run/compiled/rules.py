@@ -159,8 +159,8 @@ class Expressions(ast.NodeTransformer):
                 text = f"list_has(S, {ast.unparse(found[1])}, {self._text(node.left)})"
                 return expr(text if isinstance(operator, ast.In) else f"not {text}")
             if isinstance(right, ast.Constant) and right.value is None:
-                found = self._text(node.left)
-                return expr(f"{found} < 0" if isinstance(operator, ast.Is) else f"{found} >= 0")
+                sign = "<" if isinstance(operator, ast.Is) else ">="
+                return expr(f"{self._text(node.left)} {sign} 0")
             if isinstance(operator, ast.Is):
                 return expr(f"{self._text(node.left)} == {self._text(right)}")
         return self.generic_visit(node)
