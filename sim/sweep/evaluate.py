@@ -5,7 +5,9 @@ from typing import Any
 
 from sim.policy import plugins
 from sim.policy.spec import Policy
+from sim.run.form import compiles
 from sim.run.options import RunOptions
+from sim.run.seam import told_by
 from sim.run.simulation import Run, Setup, execute, prepared
 from sim.sweep.grid import Value, with_values
 from workloads.errors import InputError
@@ -21,6 +23,18 @@ class Work:
 
     base: RunOptions
     policies: dict[str, type[Policy]] = field(default_factory=dict)  # that --plugin files brought
+
+    def loads(self, trace: Trace, point: dict[str, Value]) -> bool:
+        """Whether a run here would load machine code, which workers forked later need not.
+
+        What any run needs is loaded by asking.
+        """
+        try:
+            setup = prepared(trace, with_values(self.base, point))
+            with told_by(setup.policy, setup.label):
+                return compiles(setup, setup.cost())
+        except InputError:
+            return False
 
     def run(self, trace: Trace, point: dict[str, Value]) -> Row:
         """The row of one combination; what can't be run says so and stops nobody else."""

@@ -40,11 +40,13 @@ def run_here(
         cloudpickle.register_pickle_by_value(module)
     with tempfile.TemporaryFile() as file:
         place = _shared(shared_bytes(trace), file)
-        (number, point), *rest = tasks
-        first = work.run(trace, point)  # here, so that what it loads is there for all who fork
+        # what is loaded here is there for all who fork; a run that loads no more is theirs
+        here = tasks[:1] if work.loads(trace, tasks[0][1]) else []
+        done = [(number, work.run(trace, point)) for number, point in here]
+        rest = tasks[len(here) :]
         worker = partial(_run_one, work, place)
         rows = in_workers(worker, rest, min(jobs, len(rest)), as_done=True)
-        yield number, first
+        yield from done
         yield from rows
 
 
