@@ -5,13 +5,13 @@ from typing import NamedTuple
 
 import torch
 
-from executor.attention.plain import PlainAttention
+from executor.attention.plain import NO_WINDOW, PlainAttention
 from executor.attention.torch_path import TorchAttention
 from executor.cache.contiguous import Contiguous
 from executor.cache.paged import Paged
 from executor.cache.ring import Ring
 from executor.cache.selected import Selected
-from executor.cache.table import Table
+from executor.cache.table import Table, View
 from executor.device.torch_device import StepAttention
 from executor.kernels.pool import Storage, allocate
 from executor.kernels.topk import allocate_landmarks
@@ -25,10 +25,17 @@ TABLES: dict[str, Callable[[], Table]] = {
     "ring, wraps": lambda: Contiguous(3, 18, Ring(18, 2)),
     "paged ring, wraps": lambda: Paged(15, 4, Ring(18, 2)),
     "selected pages, all of them": lambda: Selected(12, 16, count=12, landmark_bytes=512),
+    "paged, a layer's window": lambda: windowed(Paged(12, 16), 18),
     "paged, 16": lambda: Paged(12, 16),
     "paged, 1": lambda: Paged(160, 1),
 }
 TOLERANCES: dict[Storage, float] = {"native": 1e-2, "int8": 5e-2, "int4": 0.5}
+
+
+def windowed(table: Table, window: int) -> Table:
+    """The table as layers with a window of their own see it: all is kept, the end is read."""
+    table.views = (View(table, window),)
+    return table
 
 
 class Check(NamedTuple):
@@ -88,7 +95,7 @@ def largest_error(check: Check, device: str, triton: bool) -> float:
         ours = TritonAttention(table, [pool], marks)
     else:
         ours = TorchAttention(table, [pool], torch.float16, marks)
-    plain = PlainAttention()
+    plain = PlainAttention(table.views[0].window or NO_WINDOW)
     if table.ring:
         plain = PlainAttention(table.ring.window, table.ring.sinks)
     generator = torch.Generator().manual_seed(0)

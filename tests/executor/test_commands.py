@@ -240,7 +240,7 @@ def test_doctor_checks_what_runs_here(folder: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("COLUMNS", "200")
     done = kvtwin("doctor", folder)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("attention in torch: ") == 7
+    assert done.stdout.count("attention in torch: ") == 8
     assert "FAILS" not in done.stdout
 
 
