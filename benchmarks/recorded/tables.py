@@ -31,6 +31,7 @@ CHANGES = {
     "no prefix caching": Change(engine="vllm-0.19:prefix_caching=false"),
     "no whole-prompt reservation": Change(engine="vllm-0.19:reserve_whole_prompt=false"),
     "preempted to the back": Change(engine="vllm-0.19:preempted_first=false"),
+    "blank blocks used first, as vLLM 0.32 does": Change(engine="vllm-0.19:oldest_first=false"),
     "no null block": Change(engine="vllm-0.19:null_blocks=0"),
     "1 ms of host work a step": Change(engine="vllm-0.19:host_overhead_s=1e-3"),
 }

@@ -37,6 +37,9 @@ class Engine:
     """Limits of a step that nobody gave are those that its API server takes on the device."""
     window_groups: bool = False
     """Layers with windows have block tables of their own, over one pool with the others'."""
+    oldest_first: bool = False
+    """Free blocks are used again in the order in which they were let go, not blank ones first. vLLM
+    0.19 does so; it is simulated block by block, so it is on where a recorded run is compared."""
 
     @property
     def casts(self) -> bool:
@@ -58,7 +61,8 @@ class Engine:
         if label == "paging":
             capped = self.window_groups and _windows_of_equal_layers(model)
             placement = Paging(self.block_size, layers="capped" if capped else "reserved")
-            return placement + Prefix() if self.prefix_caching else placement
+            reuse = Prefix("oldest" if self.oldest_first and not capped else "blank")
+            return placement + reuse if self.prefix_caching else placement
         return policy
 
     def sizes(self, spec: str, model: Model) -> str:
@@ -161,6 +165,7 @@ SOURCES = {
     "block_size": OWN,
     "device_limits": "vLLM engine/arg_utils.py: get_batch_defaults",
     "window_groups": "vLLM v1/core/kv_cache_utils.py: get_kv_cache_groups",
+    "oldest_first": "vLLM v1/core/block_pool.py, free_blocks of either version",
     "null_blocks": "vLLM v1/core/block_pool.py: null_block",
     "logit_bytes": "live while a sampler works on a logit (docs/sizing.md)",
     "buffer_rows": "vLLM v1/sample/ops/topk_topp_triton.py, a row a multiprocessor",
@@ -220,6 +225,7 @@ def parameters(engine: Engine) -> dict[str, bool | int | float]:
     for group in (engine.rules, engine.kernels, engine.memory):
         values = {f.name: getattr(group, f.name) for f in fields(group)}
         found |= {name: value for name, value in values.items() if not isinstance(value, str)}
-    for name in ("prefix_caching", "block_size", "null_blocks", "device_limits", "window_groups"):
+    own = ("prefix_caching", "block_size", "null_blocks", "device_limits", "window_groups")
+    for name in (*own, "oldest_first"):
         found[name] = getattr(engine, name)
     return found

@@ -33,6 +33,7 @@ POLICIES = (
     "chunked:chunk_tokens=128",
     "paging:block_size=16+sliding_window:window=250,sinks=4",
     "paging:block_size=16+prefix",
+    "paging:block_size=16+prefix:reuse=oldest",
     "paging:block_size=16+top_k:k=128,page=16",
     "paging:block_size=16+int8:scale=fp16",
     "preallocation:reserve=pow2",

@@ -10,6 +10,7 @@ SPECS = (
     "paging:block_size=16",
     "paging:block_size=4,watermark=0.1",
     "paging:block_size=4+prefix",
+    "paging:block_size=4+prefix:reuse=oldest",
     "paging:block_size=1,watermark=0.1+prefix",
     "paging:block_size=4+sliding_window:window=8,sinks=2+int4",
     "paging:block_size=4+top_k:k=8,page=4",

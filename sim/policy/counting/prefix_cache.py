@@ -15,13 +15,14 @@ class Piece:
     `pages` are whatever stands behind them, one a block, for who has a use for that.
     """
 
-    __slots__ = ("end", "key", "pages", "refs", "start")
+    __slots__ = ("end", "key", "pages", "refs", "since", "start")
 
     def __init__(self, key: int, start: int, end: int) -> None:
         self.key = key
         self.start = start
         self.end = end
         self.refs = 0  # holders
+        self.since = 0  # when the last of them let go, as `PrefixCache.lettings` counts
         self.pages: list[int] = []
 
 
@@ -55,6 +56,7 @@ class PrefixCache:
     def __init__(self) -> None:
         self.idle_blocks = 0  # in pieces without holders
         self.pinned_blocks = 0
+        self.lettings = 0  # how often a holder let go
         self._runs: dict[int, list[Piece]] = {}  # in the order in which blocks got their names
         self._idle: OrderedDict[Piece, None] = OrderedDict()  # the next to go comes first
         self._holds: set[Hold] = set()
@@ -141,11 +143,13 @@ class PrefixCache:
     def unpin(self, hold: Hold) -> int:
         """Let go of all, tail first. Returns the blocks that have no holder any more."""
         freed = 0
+        self.lettings += 1
         self._holds.discard(hold)
         for piece in reversed(hold.pieces):
             piece.refs -= 1
             if not piece.refs:
                 self._idle[piece] = None
+                piece.since = self.lettings
                 freed += piece.end - piece.start
         self.idle_blocks += freed
         self.pinned_blocks -= freed
@@ -191,7 +195,7 @@ class PrefixCache:
     def _split(self, piece: Piece, at: int) -> Piece:
         """What lies before that block becomes a piece of its own, for all who hold it."""
         front = Piece(piece.key, piece.start, at)
-        front.refs = piece.refs
+        front.refs, front.since = piece.refs, piece.since
         front.pages, piece.pages = piece.pages[: at - piece.start], piece.pages[at - piece.start :]
         piece.start = at
         pieces = self._runs[piece.key]
@@ -201,6 +205,11 @@ class PrefixCache:
                 if piece in hold.pieces:
                     hold.pieces.insert(hold.pieces.index(piece), front)
         return front
+
+    def next_to_go(self) -> tuple[int, int]:
+        """When the idle blocks that go next were let go, and how many those are; there are some."""
+        piece = next(iter(self._idle))
+        return piece.since, piece.end - piece.start
 
     def pages(self) -> set[int]:
         """All pages behind blocks that are here."""

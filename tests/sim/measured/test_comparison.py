@@ -13,6 +13,8 @@ from sim.measured.prediction import prediction
 from sim.measured.prefixes import FILE, with_prefixes
 from sim.measured.read import read_measured
 from sim.measured.run import Measured
+from sim.policy.paging import Paging
+from sim.policy.prefix import Prefix
 from sim.run.folder import write_run
 from sim.run.simulation import Run, execute
 from tests.made_up import write_as_measured
@@ -74,6 +76,17 @@ def test_fast_forward_is_exact_with_kernel_times() -> None:
     for name, column in fast.log.requests.items():
         np.testing.assert_array_equal(column, single.log.requests[name], err_msg=name)
     assert len(fast.log.steps["steps"]) < len(single.log.steps["steps"])
+
+
+def test_a_run_of_vllm_0_19_uses_the_oldest_free_block_first() -> None:
+    """vLLM 0.32 takes blocks without contents before (both: v1/core/block_pool.py, free_blocks)."""
+    measured = read_measured(RTX_4090)
+    oldest, blank = (
+        prediction(measured, engine=engine).policy
+        for engine in ("vllm-0.19:padded_to=0", "vllm-0.19:oldest_first=false")
+    )
+    assert oldest == Paging(16) + Prefix(reuse="oldest") == prediction(measured).policy
+    assert blank == prediction(measured, engine="vllm-0.32").policy == Paging(16) + Prefix()
 
 
 def test_the_engine_keeps_a_block_to_itself() -> None:

@@ -1,6 +1,7 @@
 """Prefix caching: published hit ratios, and what vLLM V1 does, on the smallest cases."""
 
 from itertools import pairwise
+from random import Random
 
 import numpy as np
 import pytest
@@ -129,6 +130,86 @@ def test_blocks_without_holders_stay_until_needed_and_the_tail_goes_first() -> N
     place(manager, second)
     assert manager.cached_bytes() == 8
     assert place(manager, request(2, 8, 1, 2)) == 4
+
+
+@pytest.mark.parametrize(("reuse", "kept"), [("blank", 12), ("oldest", 8)])
+def test_which_free_block_is_used_first(reuse: str, kept: int) -> None:
+    """Three full blocks are let go and then one that isn't full. The next request takes a block:
+    the one without contents (vLLM 0.32), or the oldest, the first holder's tail (vLLM 0.19)."""
+    manager = parse_policy(f"paging:block_size=4+prefix:reuse={reuse}").manager(Pool(16, 1, 4096))
+    assert isinstance(manager, SharedPages)
+    full, partial = request(0, 12, 1, 2, 3), request(1, 2, 7)
+    for seq in (full, partial):
+        place(manager, seq)
+    manager.release(full)
+    manager.release(partial)
+    manager.check_integrity()
+    place(manager, request(2, 2, 8))
+    assert manager.cached_bytes() == kept
+
+
+class SingleBlock:
+    """What it holds, if that has a name, and how many hold it."""
+
+    def __init__(self) -> None:
+        self.name: int | None = None
+        self.refs = 0
+
+
+def test_oldest_first_is_one_queue_of_blocks() -> None:
+    """Beside single blocks, as vLLM 0.19 has them: who lets go puts its blocks at the end of one
+    queue, tail first; who takes some takes the first; who finds some takes them out. Of copies the
+    one named first is found."""
+    random = Random(5)
+    size, total = 4, 24
+    manager = parse_policy(f"paging:block_size={size}+prefix:reuse=oldest").manager(
+        Pool(total * size, 1, 4096)
+    )
+    assert isinstance(manager, SharedPages)
+    queue = [SingleBlock() for _ in range(total)]
+    named: dict[int, list[SingleBlock]] = {}
+    inside: dict[int, tuple[Sequence, list[SingleBlock]]] = {}
+    found_some = 0
+    for index in range(600):
+        if inside and random.random() < 0.5:
+            seq, blocks = inside.pop(random.choice(list(inside)))
+            manager.release(seq)
+            for block in reversed(blocks):
+                block.refs -= 1
+                if not block.refs:
+                    queue.append(block)
+            manager.check_integrity()
+            continue
+        prompt, family = random.randrange(1, 40), 100 * random.randrange(6)
+        names = [family + i for i in range(prompt // size)]
+        ids = names if prompt % size == 0 else [*names, 1000 + index]
+        seq = Sequence(index, 0, prompt, 2, (size, ids))
+        if not manager.can_admit(seq):
+            continue
+        blocks = []
+        while len(blocks) < (prompt - 1) // size and named.get(names[len(blocks)]):
+            blocks.append(named[names[len(blocks)]][0])
+        found_some += bool(blocks)
+        assert place(manager, seq) == size * len(blocks)
+        for block in blocks:
+            if not block.refs:
+                queue.remove(block)
+        fresh = -(-prompt // size) - len(blocks)
+        for block in queue[:fresh]:
+            if block.name is not None:
+                named[block.name].remove(block)
+                block.name = None
+            blocks.append(block)
+        del queue[:fresh]
+        for block, name in zip(blocks, names, strict=False):
+            block.refs += 1
+            if block.name is None:
+                block.name = name
+                named.setdefault(name, []).append(block)
+        if len(blocks) > len(names):
+            blocks[-1].refs += 1
+        inside[index] = seq, blocks
+    assert found_some > 50
 
 
 def test_a_lone_request_that_fits_is_admitted_whatever_is_cached() -> None:
