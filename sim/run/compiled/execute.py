@@ -19,7 +19,7 @@ from sim.policy.manager import Manager
 from sim.run.compiled.bounds import most_as
 from sim.run.compiled.build import KERNELS, MANAGERS, STEPS, Program, cost_kind, known, program
 from sim.run.compiled.kept import Kept
-from sim.run.compiled.regions import Region, regions
+from sim.run.compiled.regions import Region, most_room, regions
 from sim.run.compiled.restore import check, give_back
 from sim.run.compiled.rules import NotLowered
 from sim.run.compiled.state import State, make_state
@@ -30,6 +30,8 @@ from workloads.schema import Trace
 
 DONE, FULL, SAMPLED, SHORT, FAILED = range(5)
 BOUND = 2**62
+ROOM = 2**28
+"""Numbers of a region, 2 GiB of addresses."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,8 @@ def hindrance(job: Job) -> str | None:
         return "its samples don't divide a second"
     if most_as(cost, limits, job.manager) >= BOUND:
         return "its steps may last longer than 64 bits of attoseconds"
+    if most_room(job.manager, limits.max_num_seqs + 2) > ROOM:
+        return "its sequences may share too many blocks one by one"
     try:
         known()
     except NotLowered as why:

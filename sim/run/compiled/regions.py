@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim.policy.counting.address import AddressSpace, Buddy
+from sim.policy.manager import Manager
 from sim.policy.shared_pages import SharedPages
 from sim.run.compiled.prefixes import PIECE
 from workloads.schema import Trace
@@ -24,6 +25,14 @@ HOLES = 1 << 15
 class Region(NamedTuple):
     size: int
     begin: Ints
+
+
+def most_room(manager: Manager, most: int) -> int:
+    """Numbers at most of all holds, where sequences share blocks: each might hold each of its own
+    apart. Nearly all of them are never written."""
+    if not isinstance(manager, SharedPages):
+        return 0
+    return 3 * most * (manager.longest() // manager.block_size + 2)
 
 
 def regions(parts: Mapping[str, Any], trace: Trace, most: int) -> dict[str, Region]:
@@ -62,7 +71,7 @@ def _pieces(manager: SharedPages, trace: Trace, most: int) -> dict[str, Region]:
         "pieces_runs": _region(2 * names),
         # while blocks are named whose room is not yet taken from others, both are there
         "pieces_fresh": _region(PIECE * (2 * manager.blocks + most)),
-        "pieces_nodes": _region(3 * most * longest),
+        "pieces_nodes": _region(most_room(manager, most)),
         "pieces_idle": _region(2),
         "pieces_holders": _region(1 + most),
         "t_found": _region(1 + 3 * longest),

@@ -175,6 +175,15 @@ def test_times_beyond_64_bits_are_interpreted() -> None:
     assert hindrance(long) == "its steps may last longer than 64 bits of attoseconds"
 
 
+def test_room_for_every_block_of_a_shared_prefix_is_bounded() -> None:
+    pool = Pool(10**9, 256, 100_000)
+    work = replace(job(history(3, 0)), manager=parse_policy("paging+prefix").manager(pool))
+    work = replace(work, cost=plain_cost("fixed"), limits=Limits(256, 2048, 100_000))
+    assert hindrance(work) is None
+    many = replace(work, limits=Limits(30_000, 30_000, 100_000))
+    assert hindrance(many) == "its sequences may share too many blocks one by one"
+
+
 def test_a_source_without_a_rule_is_not_lowered() -> None:
     class Strange(Pages):
         def units_for(self, tokens: int) -> int:
