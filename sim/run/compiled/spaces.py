@@ -10,7 +10,7 @@ from sim.run.compiled.lists import bit_length, list_append, list_discard
 
 # Places in S, which `build` decides.
 WIDTH = 0  # of a request
-request_due = space_area = trial_area = calendar_area = t_due = 0
+request_due = request_row = space_area = trial_area = calendar_area = t_due = 0
 recorder_hole_table = recorder_holes = 0
 
 # -- from here on this is also the beginning of every compiled module --
@@ -223,5 +223,15 @@ def calendar_at(S: list[int], tick: int) -> int:
     for i in range(S[at + 1]):
         seq = S[at + 2 + i]
         if S[request_due + WIDTH * seq] == tick:
-            _insert(S, due, seq)
+            _insert_by_row(S, due, seq)
     return due
+
+
+def _insert_by_row(S: list[int], at: int, seq: int) -> None:
+    """Into a list in the order of the trace, which that of slots isn't."""
+    i = S[at]
+    S[at] = i + 1
+    while i and S[request_row + WIDTH * S[at + i]] > S[request_row + WIDTH * seq]:
+        S[at + i + 1] = S[at + i]
+        i -= 1
+    S[at + i + 1] = seq

@@ -21,6 +21,7 @@ from sim.run.parquet import Files, Stored, arrow_table, write_table
 from sim.run.simulation import Run, Setup, execute, prepare
 from sim.run.tables import parts
 from sim.run.totals import pairwise_sum
+from workloads.schema import Provenance, Trace
 from workloads.synthetic import generate
 
 TIGHT = 700 * 16 * 524_288  # bytes: 700 blocks of 16 tokens of Llama-2-7B
@@ -85,6 +86,30 @@ def test_streamed_runs_give_the_same_bytes(
     log = run_compiled(replace(job, cost=cost), compiled=False, sink=Files(folders[2]), slots=3)
     lowered = Run(setup, log, cost, metrics_of(setup, log))
     assert digests(lowered, folders[2], written=True) == whole
+
+
+def test_buffers_full_at_once_are_copied_in_the_order_of_the_trace(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Pairs of prompts of 60 and 124 tokens fill buffers of 64 and 128 in the same step. Who is
+    copied first decides where both come to lie; a window's slots end between the two of a pair.
+    """
+    monkeypatch.setattr(state, "ROWS", 50)
+    rows = np.arange(120)
+    prompts = np.where(rows % 2, 124, 60)
+    trace = Trace(
+        "pairs", rows // 2 * 0.4, prompts, np.full(120, 40), Provenance("made", 120)
+    )  # fmt: skip
+    setup = prepare(
+        trace, model="llama-2-7b", gpu="a100-80gb", policy="growing:start=64",
+        kv_cache_memory=1500 * 524_288, max_model_len=512,
+    )  # fmt: skip
+    whole = execute(setup).log
+    job = form._job(setup, setup.cost())
+    windowed = run_compiled(job, compiled=False, slots=5)
+    assert windowed.held.tobytes() == whole.held.tobytes()
+    for name, column in whole.steps.items():
+        assert windowed.steps[name].tobytes() == column.tobytes(), name
 
 
 DYING = """
