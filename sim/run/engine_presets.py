@@ -39,7 +39,7 @@ class Engine:
     """Layers with windows have block tables of their own, over one pool with the others'."""
     oldest_first: bool = False
     """Free blocks are used again in the order in which they were let go, not blank ones first. vLLM
-    0.19 does so; it is simulated block by block, so it is on where a recorded run is compared."""
+    0.19 does so; there is no machine code for it, so it is on where a recorded run is compared."""
 
     @property
     def casts(self) -> bool:
