@@ -3,6 +3,8 @@
 64 bytes a token and no step longer than 8 tokens, unless a test says otherwise.
 """
 
+from sys import maxsize
+
 import numpy as np
 import pytest
 
@@ -13,6 +15,7 @@ from sim.engine.record import Log, Recorder
 from sim.engine.scheduler import Scheduler
 from sim.model.layers import LayerGroup
 from sim.plan import AS_PER_S, StepPlan
+from sim.policy.counting.calendar import Calendar
 from sim.policy.manager import Manager, Pool, Stored
 from sim.policy.registry import parse_policy
 from sim.run.driver import run_simulated
@@ -146,3 +149,21 @@ def test_an_empty_pool_is_like_a_new_one(policy: str) -> None:
     manager.release(seq)
     assert used(manager) == new
     assert new[3] == 0
+
+
+def test_a_calendar_by_hand() -> None:
+    """Two are due at 5, one at 3 is forgotten: 5 is next, in the order of the trace; then nobody."""
+    calendar = Calendar()
+    first, second, third = (Sequence(i, 0, 1, 1) for i in range(3))
+    for seq, tick in ((third, 5), (second, 3), (first, 5)):
+        calendar.expect(seq, tick)
+    assert (calendar.next(), calendar.at(3), calendar.at(4)) == (3, [second], [])
+    calendar.forget(second)
+    calendar.forget(second)  # who isn't expected is forgotten already
+    assert (calendar.next(), calendar.at(5)) == (5, [first, third])
+    calendar.forget(first)
+    calendar.expect(first, 9)
+    calendar.forget(third)
+    assert (calendar.next(), calendar.at(9)) == (9, [first])
+    calendar.forget(first)
+    assert calendar.next() == maxsize
