@@ -152,7 +152,7 @@ def test_an_empty_pool_is_like_a_new_one(policy: str) -> None:
 
 
 def test_a_calendar_by_hand() -> None:
-    """Two are due at 5, one at 3 is forgotten: 5 is next, in the order of the trace; then nobody."""
+    """Two are due at 5; the one at 3 is forgotten, so 5 is next, in the order of the trace."""
     calendar = Calendar()
     first, second, third = (Sequence(i, 0, 1, 1) for i in range(3))
     for seq, tick in ((third, 5), (second, 3), (first, 5)):
