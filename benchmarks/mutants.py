@@ -229,6 +229,41 @@ MUTANTS = (
         "return self.prompt + self.output",
         "tests/sim/policy/test_known_answers.py::test_reservations_of_orca",
     ),
+    Mutant(
+        "layers of two kinds executed kind by kind",
+        "executor/cache/tensors.py",
+        "if model.kinds:",
+        "if not model.kinds:",
+        "tests/executor/test_layer_windows.py::test_layers_are_in_the_models_order",
+    ),
+    Mutant(
+        "windowed layers give a block back a token early",
+        "executor/cache/grouped.py",
+        "skip = kind.skipped(computed)",
+        "skip = kind.skipped(computed + 1)",
+        "tests/executor/test_layer_windows.py::test_each_layer_sees_its_window",
+    ),
+    Mutant(
+        "who drew least attention stays",
+        "executor/attention/evicting.py",
+        "at(scores, self._leaving) > least",
+        "at(scores, self._leaving) < least",
+        "tests/executor/test_evicting.py::test_heads_keep_recent_tokens_and_heavy_hitters",
+    ),
+    Mutant(
+        "memory behind addresses is kept",
+        "executor/cache/virtual.py",
+        "self.backing.give_back(*seated)",
+        "pass",
+        "tests/executor/test_virtual.py::test_by_hand",
+    ),
+    Mutant(
+        "tables are not told what was forgotten",
+        "executor/cache/told.py",
+        'self._tell(Event("evict", (), blocks))',
+        "pass",
+        "tests/executor/test_prefix_tables.py::test_tables_keep_what_the_manager_keeps",
+    ),
 )
 
 
