@@ -32,7 +32,8 @@ def capacity(curves: Sequence[Capacity]) -> tuple[go.Figure, Table]:
             name=one.label,
             mode="lines+markers",
             line={"color": stroke(i).color, "dash": stroke(i).dash, "width": 1.8},
-            hovertemplate=f"%{{y:,}} × %{{x:,}} ({one.label})<extra></extra>",
+            meta=one.label,
+            hovertemplate="%{y:,} × %{x:,} (%{meta})<extra></extra>",
         )
     found = [dict(one.points) for one in curves]
     rows = [

@@ -45,7 +45,8 @@ def sweep_figure(swept: Sweep) -> tuple[go.Figure, Table]:
                         "width": 1.8,
                         "dash": "dash" if name.endswith("99") else "solid",
                     },
-                    hovertemplate=f"%{{y:,.4~g}} {unit} ({policy})<extra></extra>",
+                    meta=policy,
+                    hovertemplate=f"%{{y:,.4~g}} {unit} (%{{meta}})<extra></extra>",
                 )
     if swept.axis is RATE:
         values = np.array([x for line in swept.lines.values() for x, _ in line])

@@ -8,8 +8,12 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from reports.frontier import write_frontier
+from reports.figures.frontier import load_figure
+from reports.figures.sweep import sweep_figure
+from reports.frontier import lines_of, rows_of, varied, write_frontier
 from reports.language import speaking
+from reports.load import load_runs
+from reports.sweep import AXES, Sweep
 from sim.sweep.table import write_table
 from tests.fuzz.mutate import CASES
 from tests.fuzz.test_hostile import TEXTS
@@ -24,6 +28,7 @@ from tests.fuzz.test_hostile_outputs import (
     obeyed_by_nobody,
 )
 from tests.made_up import write_model
+from tests.reports.synthetic import Spec, write_folder
 from tests.reports.test_browser import Opened
 
 __all__ = ["browser"]  # a fixture
@@ -76,6 +81,23 @@ def test_pages(browser: Any, tmp_path: Path, spoken: str) -> None:
         assert opened.page.locator(".chart:has(.main-svg)").count() == 3
         assert opened.messages == []
         harmless(opened)
+
+
+FORMAT = "%{customdata} as it is"
+
+
+def test_no_name_is_a_format(tmp_path: Path) -> None:
+    """In lines of a table and of runs that differ in a limit: names are told beside the format."""
+    folder = write_folder(tmp_path / "run", Spec("p", 24, "block", requests=20, samples=40))
+    (run,) = load_runs([folder])
+    lines = lines_of(rows_of(columns([FORMAT, "b"])), varied(columns([FORMAT, "b"]), SETTINGS))
+    for figure, _ in (
+        sweep_figure(Sweep(AXES[0], {FORMAT: [(4, run), (8, run)]})),
+        load_figure(lines, "request_rate", list(LEVEL), LEVEL),
+    ):
+        traces = figure.to_plotly_json()["data"]
+        assert any(FORMAT in str(trace.get("meta")) for trace in traces)
+        assert not any(FORMAT in str(trace.get("hovertemplate")) for trace in traces)
 
 
 @needs_chromium
