@@ -44,7 +44,7 @@ NAMES = ("requests", "steps", "timeline")
 
 def setup_of(name: str) -> Setup:
     trace = generate(
-        180, 12.0, prompt="lognormal:mean=400,cv=1", output="lognormal:mean=90,cv=1", seed=5
+        100, 12.0, prompt="lognormal:mean=400,cv=1", output="lognormal:mean=90,cv=1", seed=5
     )
     return prepare(
         trace, model="llama-2-7b", gpu="a100-80gb", kv_cache_memory=TIGHT, max_num_seqs=64,
@@ -68,7 +68,7 @@ def test_streamed_runs_give_the_same_bytes(
     Row groups are short, so that every form writes several of them.
     """
     monkeypatch.setenv("KVTWIN_COMPILE", "0")
-    monkeypatch.setattr(parquet, "GROUP_ROWS", 100)
+    monkeypatch.setattr(parquet, "GROUP_ROWS", 40)
     monkeypatch.setattr("sim.engine.record.ROWS_AT_ONCE", 7)
     for module in (tables, parquet):
         monkeypatch.setattr(module, "ROWS_AT_ONCE", 64)
@@ -80,7 +80,7 @@ def test_streamed_runs_give_the_same_bytes(
     streamed = execute(setup, sink=Files(folders[1]))
     assert isinstance(streamed.log.requests, Stored)
     assert digests(streamed, folders[1], written=True) == whole
-    assert pq.ParquetFile(folders[1] / "requests.parquet").metadata.num_row_groups == 2
+    assert pq.ParquetFile(folders[1] / "requests.parquet").metadata.num_row_groups == 3
     monkeypatch.setattr(state, "ROWS", 5)
     job, cost = form._job(setup, setup.cost()), setup.cost()
     log = run_compiled(replace(job, cost=cost), compiled=False, sink=Files(folders[2]), slots=3)
