@@ -5,6 +5,7 @@ The interpreter's bf16 arithmetic is silently wrong, so bf16 is tested on a GPU 
 
 from __future__ import annotations
 
+import inspect
 import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -204,6 +205,49 @@ def _guarded(*tensors: torch.Tensor) -> Iterator[None]:
 def pytest_configure(config: pytest.Config) -> None:
     # The interpreter's own, once for every loop over a range.
     config.addinivalue_line("filterwarnings", "ignore:Conversion of an array:DeprecationWarning")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_interpreter() -> Iterator[None]:
+    """The interpreter without what takes most of its time: at each call of a function within a
+    kernel it goes through all names of triton.language, to put its own in their place.
+
+    Names are listed once. Within a kernel, which has put them there, it is done no more, but for
+    modules that know triton.language.core alone: there it is done once and never taken back.
+    """
+    if DEVICE != "cpu":
+        yield
+        return
+    import triton.language as tl
+    from triton.runtime import interpreter
+
+    names: dict[Any, list[str]] = {}
+    done: set[str] = set()
+
+    def patch_builtin(package: Any, builder: Any, scope: Any) -> None:
+        if package not in names:
+            members = inspect.getmembers(package)
+            names[package] = [name for name, member in members if tl.core.is_builtin(member)]
+        for name in names[package]:
+            member = getattr(package, name)
+            if tl.core.is_builtin(member):
+                interpreter._patch_attr(package, name, member, builder, scope)
+
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        module = self.fn.__module__
+        if module not in done:
+            done.add(module)
+            if not any(value is tl for value in self.fn.__globals__.values()):
+                interpreter._patch_lang(self.fn)
+        try:
+            return self.rewrite()(*args, **kwargs)
+        except Exception as error:
+            raise interpreter.InterpreterError(repr(error)) from error
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(interpreter, "_patch_builtin", patch_builtin)
+        patch.setattr(interpreter.InterpretedFunction, "__call__", call)
+        yield
 
 
 @pytest.fixture(autouse=True)
