@@ -180,6 +180,7 @@ class Bare:
 def variants(plan: Plan = GPU) -> tuple[list[Compiled], dict[str, int]]:
     """All kernels of the plan; and by policy those that measured steps would compile, over runs as
     fast as planned and 10 % faster and slower."""
+    torch.set_num_threads(1)  # waiting threads burn the others' time
     late: dict[str, int] = {}
     with pretended() as compiled:
         for model in plan.models:
