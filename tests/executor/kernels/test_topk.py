@@ -117,6 +117,7 @@ def test_in_bounds(build: Any, guarded: Any, device: str) -> None:
     q, lse, mass = torch.randn(2, 6, 80), torch.zeros(2, 6), torch.zeros(pool.k.shape[:3])
     pages, fill = table[1, :2].contiguous(), torch.tensor([16, 1], dtype=torch.int32)
     marks = allocate_landmarks(pool, torch.float32)
-    with guarded(pool.k, pool.side, q, lse, mass, pages, fill, marks, table, lengths):
+    newest = lengths - 1
+    with guarded(pool.k, pool.side, q, lse, mass, pages, fill, marks, table, lengths, newest):
         build_landmarks(pool, pages, fill, marks)
-        accumulate_mass(q, lse, pool, lengths, mass, max_length=17, table=table)
+        accumulate_mass(q, lse, pool, lengths, mass, max_length=17, table=table, newest=newest)
