@@ -1,6 +1,5 @@
 """The `kvtwin` command. Subcommands load when they are called, so help answers at once."""
 
-import os
 import signal
 import sys
 from contextlib import suppress
@@ -90,7 +89,6 @@ def main() -> None:
     for number in ENDINGS:
         signal.signal(number, _interrupt)  # so that nothing half-written stays behind
     open_streams()
-    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # its own keeps what was freed
     code = 0
     try:
         code = _run()
