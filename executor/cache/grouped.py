@@ -84,6 +84,9 @@ class Grouped(Paged):
             found.append(table.owned[request][kind.skipped(length) : last])
         return found
 
+    def units_there(self, part: int, length: int, found: int) -> int:
+        return max(0, found // self.unit_slots - self._kind_of[part].skipped(length))
+
     def kept_tokens(self, length: int) -> int:
         longest = max(view.window or length for view in self.views)
         return min(length, longest)

@@ -54,9 +54,9 @@ class HostPool:
         if found >= tokens:
             return 0
         places, each = table.moving(request, tokens), len(self._data)
-        skip = found // table.unit_slots
         moved = 0
         for i, where in enumerate(places):
+            skip = table.units_there(i, tokens, found)
             mine = parts[i * each : (i + 1) * each]
             if isinstance(where, Run):
                 assert not found, "contiguous memory shares no prefixes"

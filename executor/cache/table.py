@@ -127,6 +127,10 @@ class Table(ABC):
         """All that is there of a context of that length, each part once."""
         return [self.kept(request, length)]
 
+    def units_there(self, part: int, length: int, found: int) -> int:
+        """Of such a part, the units from the first on that the first `found` tokens have."""
+        return found // self.unit_slots
+
     def fits(self, lengths: Sequence[int]) -> bool:
         """Whether an empty pool has room for contexts of those lengths."""
         return sum(self.units_for(length) for length in lengths) <= self.units

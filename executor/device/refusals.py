@@ -71,11 +71,6 @@ REFUSALS = (
         lambda setup, _: _shares_windows(setup) and setup.limits.batching == "static",
     ),
     Refusal(
-        "paging:layers=capped+prefix with --preemption swap",
-        "what is planned to move is not what windows behind a found prefix lack",
-        lambda setup, _: _shares_windows(setup) and setup.limits.pressure.preemption == "swap",
-    ),
-    Refusal(
         "an --engine that plans a step ahead",
         "the executor plans when a step has ended",
         lambda setup, _: setup.limits.rules.async_scheduling,

@@ -332,7 +332,7 @@ class Scheduler:
         missing = max(0, kept - found)
         if missing:
             manager.extend(seq, missing)
-            missing = manager.transfer_bytes(kept) - manager.transfer_bytes(found)
+            missing = manager.missing_bytes(kept, found)
         self.swap.load(seq, found, missing)
 
     def _prefill(self, seq: Sequence, budget: int, chunks: list[Chunk]) -> int:

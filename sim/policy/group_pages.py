@@ -180,7 +180,9 @@ class GroupPages(Windowed):
     def extend(self, seq: Sequence, tokens: int) -> None:
         start = seq.stored
         super().extend(seq, tokens)
-        self._advance(self._held[seq.index], self._basis(start, seq.stored), seq.stored)
+        # What comes back from the host is computed: only its last windows do.
+        computed = seq.stored if seq.swapped else self._basis(start, seq.stored)
+        self._advance(self._held[seq.index], computed, seq.stored)
 
     def _advance(self, held: Held, computed: int, end: int) -> None:
         """Give back what left the windows, take room up to `end`, and name what is full then."""
@@ -362,6 +364,14 @@ class GroupPages(Windowed):
     def transfer_bytes(self, tokens: int) -> int:
         blocks = (k.tables * (-(-tokens // k.size) - k.skipped(tokens)) for k in self.kinds)
         return sum(blocks) * self.page_bytes  # what left the windows is gone
+
+    def missing_bytes(self, kept: int, found: int) -> int:
+        """Windows behind fewer tokens are others: blocks found before the kept window are no help."""
+        blocks = 0
+        for kind in self.kinds:
+            there = max(kind.skipped(kept), found // kind.size)
+            blocks += kind.tables * max(0, -(-kept // kind.size) - there)
+        return blocks * self.page_bytes
 
     def tally(self) -> tuple[int, ...]:
         """Live bytes, of payload and of side data, free blocks, and those of them with contents."""

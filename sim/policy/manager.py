@@ -183,6 +183,10 @@ class Manager(ABC):
         """Bytes to move where the KV of a sequence's first `tokens` leaves the device."""
         return tokens * self.pool.token_bytes
 
+    def missing_bytes(self, kept: int, found: int) -> int:
+        """Of those bytes of the first `kept` tokens, what lacks where the first `found` are there."""
+        return self.transfer_bytes(kept) - self.transfer_bytes(found)
+
     def cached_bytes(self) -> int:
         """Of the free bytes, those whose contents a later request might still find and use."""
         return 0
