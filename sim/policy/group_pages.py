@@ -366,7 +366,7 @@ class GroupPages(Windowed):
         return sum(blocks) * self.page_bytes  # what left the windows is gone
 
     def missing_bytes(self, kept: int, found: int) -> int:
-        """Windows behind fewer tokens are others: blocks found before the kept window are no help."""
+        """Windows behind fewer tokens are others: what was found before the kept one is no help."""
         blocks = 0
         for kind in self.kinds:
             there = max(kind.skipped(kept), found // kind.size)

@@ -184,7 +184,7 @@ class Manager(ABC):
         return tokens * self.pool.token_bytes
 
     def missing_bytes(self, kept: int, found: int) -> int:
-        """Of those bytes of the first `kept` tokens, what lacks where the first `found` are there."""
+        """Of those bytes of the first `kept` tokens, what lacks where `found` of them are there."""
         return self.transfer_bytes(kept) - self.transfer_bytes(found)
 
     def cached_bytes(self) -> int:

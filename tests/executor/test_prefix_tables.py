@@ -202,7 +202,7 @@ def test_windows_behind_what_was_found_are_whole(seed: int) -> None:
     assert beside(capped_alone(trace)).worst <= 1e-4
 
 
-@pytest.mark.parametrize(("seed", "tokens", "block"), [(302, 80, 4), (307, 75, 2), (333, 75, 2)])
+@pytest.mark.parametrize(("seed", "tokens", "block"), [(302, 80, 4), (307, 75, 2), (302, 75, 2)])
 def test_windows_come_back_from_the_host(seed: int, tokens: int, block: int) -> None:
     """As above, behind hits that are shorter than what the host keeps; bytes moved are planned."""
     trace = history(Random(seed))
