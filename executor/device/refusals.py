@@ -7,7 +7,6 @@ from typing import NamedTuple
 from executor.cache.choice import table_for
 from executor.cache.tensors import storage_of
 from executor.device.llama import weight_shapes
-from sim.policy.group_pages import GroupPages
 from sim.policy.paging import SelectPages
 from sim.policy.top_k import SCORE_BYTES, TopK
 from sim.policy.virtual import VirtualPages
@@ -44,11 +43,6 @@ def _virtual(setup: Setup) -> bool:
     return isinstance(setup.policy.manager(setup.pool), VirtualPages)
 
 
-def _shares_windows(setup: Setup) -> bool:
-    manager = setup.policy.manager(setup.pool)
-    return isinstance(manager, GroupPages) and manager.shared
-
-
 REFUSALS = (
     Refusal(
         "top_k (mode=select) over blocks that are not its pages",
@@ -64,11 +58,6 @@ REFUSALS = (
         "virtual on a GPU, or on a system other than Linux",
         "its memory is reserved by mmap(2) and counted by mincore(2)",
         lambda setup, kind: _virtual(setup) and (kind != "cpu" or sys.platform != "linux"),
-    ),
-    Refusal(
-        "paging:layers=capped+prefix with --batching static",
-        "a prompt's windows move on before it has read what was found",
-        lambda setup, _: _shares_windows(setup) and setup.limits.batching == "static",
     ),
     Refusal(
         "an --engine that plans a step ahead",

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from math import inf
 from typing import Any
 
@@ -24,7 +25,8 @@ class GroupPages(Windowed):
 
     `shared`: full blocks are found by content, as `SharedPages` has it; a hit is as long as the
     shortest of all kinds', and a windowed kind needs only its last window of blocks for one
-    (v1/core/kv_cache_coordinator.py, HybridKVCacheCoordinator.find_longest_cache_hit).
+    (v1/core/kv_cache_coordinator.py, HybridKVCacheCoordinator.find_longest_cache_hit). A chunk of
+    unknown size then holds its whole context: it reads what was found before it.
     """
 
     reserves = False
@@ -39,6 +41,8 @@ class GroupPages(Windowed):
         widest = max(pool.stored[i].key + pool.stored[i].value for i in places)
         self.page_bytes = block_size * self.layers_a_page * widest
         self.kinds = [self._kind(i, block_size, widest) for i in places]
+        if shared and not pool.in_flight_tokens:
+            self.pool = replace(pool, in_flight_tokens=pool.max_len)
         if shared and len({kind.size for kind in self.kinds}) > 1:
             raise InputError(
                 "prefix: layers=capped shares blocks of equal length alone, but layers of this "

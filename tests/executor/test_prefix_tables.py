@@ -214,6 +214,18 @@ def test_windows_come_back_from_the_host(seed: int, tokens: int, block: int) -> 
     same(alone, swapped, 1e-4)
 
 
+@pytest.mark.parametrize("seed", [302, 307])
+def test_windows_are_whole_where_prompts_are_computed_whole(seed: int) -> None:
+    """As above with static batching, preempted and swapped too."""
+    trace = history(Random(seed))
+    given = capped(trace, 100, 4)
+    limits = replace(given.limits, batching="static", pressure=Pressure("swap", 1 << 30))
+    given = replace(given, limits=limits, pool=replace(given.pool, in_flight_tokens=0))
+    alone, shared = spoken(capped_alone(trace)), spoken(given)
+    assert sum(shared.prefilled.values()) < sum(alone.prefilled.values())
+    same(alone, shared, 1e-4)
+
+
 def capped_alone(trace: Trace) -> Setup:
     return prepare(
         trace,

@@ -34,8 +34,7 @@ CASES = {
     "virtual+int4": (setup("virtual+int4:group=4"), "cpu", 1),
     "virtual+top_k": (setup("virtual+top_k:k=64,mode=evict"), "cpu", 1),
     "virtual on a GPU": (setup("virtual"), "cuda", 2),
-    "static": (windowed(SHARED, batching="static"), "cpu", 3),
-    "ahead": (ahead(setup("paging")), "cpu", 4),
+    "ahead": (ahead(setup("paging")), "cpu", 3),
 }
 
 
@@ -59,7 +58,7 @@ def test_none_is_forgotten() -> None:
 def test_what_is_near_is_not(policy: str) -> None:
     assert refusal(setup(policy), "cpu") is None
     assert refusal(windowed(SHARED), "cpu") is None
-    assert refusal(swapping(windowed(SHARED)), "cpu") is None
+    assert refusal(swapping(windowed(SHARED, batching="static")), "cpu") is None
 
 
 def test_nothing_is_allocated_for_what_is_refused() -> None:

@@ -1,5 +1,8 @@
 """Requests that share a block let go of it in one step, as their windows leave it together."""
 
+from sim.policy.laws import MIXED, pool
+from sim.policy.registry import parse_policy
+from sim.sequence import Sequence
 from tests.conformance import kvtwin_side
 from tests.conformance.case import Case, Request
 
@@ -19,3 +22,31 @@ def test_a_block_that_two_windows_leave_is_free_for_the_second() -> None:
     step = kvtwin_side.run(case)[4]
     assert step.tokens == {0: 1, 1: 1, 2: 1, 3: 1, 4: 1}
     assert (step.preempted, step.free, step.evicted) == ([], 3, 3)
+
+
+def test_a_prompt_computed_whole_holds_what_it_reads() -> None:
+    """One full layer and two with windows of 5, blocks of 2 tokens, no known size of chunks.
+
+    Of 40 tokens 20 are found. The first one computed, 20, reads from 16 on: each windowed layer
+    holds blocks 8 to 19, and the full one 20. At the next step, which computes token 40, windows
+    begin at 36: blocks 18 to 20, and 21 of the full layer.
+    """
+    manager = parse_policy("paging:block_size=2,layers=capped+prefix").manager(pool(96, 64, MIXED))
+    pieces = manager.pieces()
+    assert pieces is not None
+    empty = manager.memory().free
+    earlier = Sequence(0, 0, 20, 1, (2, list(range(10))))
+    manager.admit(earlier)
+    manager.extend(earlier, 20)
+    manager.release(earlier)
+    seq = Sequence(1, 0, 40, 9, (2, list(range(20))))
+    assert manager.can_admit(seq)
+    assert manager.can_begin(seq, 40)
+    manager.admit(seq)
+    assert seq.stored == 20
+    manager.extend(seq, 20)
+    assert empty - manager.memory().free == (20 + 2 * 12) * pieces[1]
+    manager.join(seq)
+    assert manager.growable(1)
+    manager.grow(1)
+    assert empty - manager.memory().free == (21 + 2 * 3) * pieces[1]
