@@ -57,7 +57,7 @@ def test_a_row_a_run(whole: tuple[Path, bytes]) -> None:
     row = table[(table["request_rate"] == 3) & (table["policy"] == "preallocation")].iloc[0]
     for metric in run.metrics_list:
         assert metric.value is None or row[metric.name] == metric.value, metric.name
-    csv = pd.read_csv(whole[0] / CSV)
+    csv = pd.read_csv(whole[0] / CSV, float_precision="round_trip")
     assert csv["goodput"].tolist() == table["goodput"].tolist()
 
 
