@@ -165,11 +165,14 @@ _BATCHES = {"csv": csv_table.batches, "parquet": _parquet_batches}
 
 
 def _values(column: Any, kind: Any) -> NDArray[Any]:
+    """Of the kind float64 or int64."""
+    import pyarrow as pa
+
     if column.type != kind:  # a cast imports pyarrow.compute, worth a thousand requests' time
         column = column.cast(kind)
-    found: NDArray[Any] = np.concatenate(
-        [np.empty(0, kind.to_pandas_dtype()), *map(_view, column.chunks)]
-    )
+    # pyarrow 17 would import pandas to name the type
+    none = np.empty(0, np.float64 if kind == pa.float64() else np.int64)
+    found: NDArray[Any] = np.concatenate([none, *map(_view, column.chunks)])
     return found
 
 
