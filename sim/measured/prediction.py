@@ -109,8 +109,6 @@ def _engine(
         preset = replace(preset, prefix_caching=False)
     if told["enforce_eager"] is True and "padded_to" not in own:
         preset = replace(preset, kernels=replace(preset.kernels, padded_to=0))
-    if preset.name.startswith("vllm-0.19") and "oldest_first" not in own:
-        preset = replace(preset, oldest_first=True)
     if told["async_scheduling"] is False and "async_scheduling" not in own:
         preset = replace(preset, rules=replace(preset.rules, async_scheduling=False))
     return preset

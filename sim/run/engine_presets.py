@@ -38,8 +38,8 @@ class Engine:
     window_groups: bool = False
     """Layers with windows have block tables of their own, over one pool with the others'."""
     oldest_first: bool = False
-    """Free blocks are used again in the order in which they were let go, not blank ones first. vLLM
-    0.19 does so; there is no machine code for it, so it is on where a recorded run is compared."""
+    """Free blocks are used again in the order in which they were let go, not blank ones first. No
+    machine code has it. It decides without shared prompts, too: who is preempted finds its own."""
 
     @property
     def casts(self) -> bool:
@@ -105,6 +105,7 @@ VLLM_0_19 = Engine(
     memory=PROFILED_0_19,
     prefix_caching=True,
     null_blocks=1,
+    oldest_first=True,
 )
 VLLM_0_32 = replace(
     VLLM_0_19,
@@ -113,6 +114,7 @@ VLLM_0_32 = replace(
     memory=PROFILED_0_32,
     device_limits=True,
     window_groups=True,
+    oldest_first=False,
 )
 NEWEST = VLLM_0_32
 DEFAULT = replace(

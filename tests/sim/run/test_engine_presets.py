@@ -6,10 +6,14 @@ from pathlib import Path
 import pytest
 
 from sim.hardware import find_device
+from sim.model.presets import find_model
+from sim.policy.manager import Pool
 from sim.policy.paging import Paging
 from sim.policy.prefix import Prefix
+from sim.policy.registry import parse_policy
 from sim.run.engine_presets import ENGINES, SOURCES, find_engine, parameters, server_limits
-from sim.run.simulation import prepare
+from sim.run.simulation import execute, prepare
+from sim.sequence import Sequence
 from workloads import read_trace
 from workloads.errors import InputError
 from workloads.transform import first
@@ -100,7 +104,7 @@ def test_windowed_layers_have_tables_of_their_own(model: str, blocks: int) -> No
     assert pieces is not None
     assert pieces[0] == blocks - 1
     plain = prepare(trace, model=model, engine="vllm-0.19", policy="paging", **options)
-    assert plain.policy == Paging(16) + Prefix()
+    assert plain.policy == Paging(16) + Prefix("oldest")
 
 
 def test_layers_of_unequal_bytes_stay_whole() -> None:
@@ -108,3 +112,40 @@ def test_layers_of_unequal_bytes_stay_whole() -> None:
     model = str(Path(__file__).parents[1] / "model/configs/gemma-4-26b-a4b.json")
     setup = prepare(trace, model=model, gpu="h200", engine="vllm-0.32", policy="paging")
     assert setup.policy == Paging(16) + Prefix()
+
+
+@pytest.mark.parametrize(("engine", "found"), [("vllm-0.19", 2), ("vllm-0.32", 4)])
+def test_the_order_of_reuse_decides_without_shared_prompts(engine: str, found: int) -> None:
+    """Six blocks of 2 tokens. The first request, of 4 tokens, is preempted, and then the second, of
+    3, lets go of a full block and one without contents. The third takes three blocks.
+
+    Two were never used. The next is the oldest, the tail of the first request's own (vLLM 0.19), or
+    the one without contents (0.32): resumed with 5 tokens it finds 2 of its own, or all 4.
+    """
+    preset = find_engine(f"{engine}:block_size=2")
+    policy = preset.adapt(parse_policy("paging"), "paging", find_model("llama-2-7b"))
+    manager = policy.manager(Pool(6 * 2, 1, 64))
+    first_one, second, third = (Sequence(i, 0, n, 9) for i, n in enumerate((4, 3, 6)))
+    for seq in (first_one, second):
+        manager.admit(seq)
+        manager.extend(seq, seq.target)
+    manager.release(first_one)
+    manager.release(second)
+    manager.admit(third)
+    manager.extend(third, 6)
+    first_one.target = 5
+    assert manager.found(first_one) == found
+
+
+def test_without_preemptions_and_shared_prompts_it_decides_nothing() -> None:
+    trace = first(read_trace("azure-2023-conv"), 40)
+    own, blank = (
+        execute(
+            prepare(trace, model="llama-2-7b", gpu="a100-80gb", policy="paging", engine=engine)
+        ).log.requests
+        for engine in ("vllm-0.19", "vllm-0.19:oldest_first=false")
+    )
+    assert not own["preemptions"].any()
+    assert {name: column.tobytes() for name, column in own.items()} == {
+        name: column.tobytes() for name, column in blank.items()
+    }

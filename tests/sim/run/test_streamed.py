@@ -36,7 +36,7 @@ WORKLOADS = {
     "swap": {"policy": "paging", "preemption": "swap"},
     "growing": {"policy": "growing"},
     "prefixes": {"policy": "paging+prefix"},
-    "planned ahead": {"policy": "paging", "engine": "vllm-0.19"},
+    "planned ahead": {"policy": "paging", "engine": "vllm-0.32"},
     "level": {"policy": "paging", "slo": "ttft_p99=2s,e2e_p90=9s"},
 }
 NAMES = ("requests", "steps", "timeline")
