@@ -4,12 +4,14 @@ import errno
 import fcntl
 import os
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from workloads.errors import InputError
 
+_ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _NO_LOCKS = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS}
 
 
@@ -56,13 +58,25 @@ def _is_at(descriptor: int, path: Path) -> bool:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Signals that end the process wait for the end of the block."""
-    ends = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, ends)
+    """Signals that end the process wait for the end of the block.
+
+    By handlers and not by a mask: a mask is a thread's own, and libraries' threads have none. Where
+    the block runs in another than the main thread, which alone hears signals, nothing waits.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    before = {number: signal.getsignal(number) for number in _ENDS}
     try:
+        for number in _ENDS:
+            signal.signal(number, lambda number, _: came.append(number))
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if came:
+            signal.raise_signal(came[0])
 
 
 @contextmanager

@@ -103,7 +103,7 @@ def pairwise_sum(count: int, values: Iterator[Floats]) -> float:
     """The sum of so many values that come in parts, halved as numpy halves one long array.
 
     numpy sums blocks of at most 128 and adds halves whose first is a multiple of 8 long, so this is
-    its own sum of the joined parts to the last bit.
+    its own sum of the joined parts to the last bit (of numpy 2.3; 2.0 differs).
     """
     return _sum(count, _taker(values))
 
