@@ -3,12 +3,11 @@
 from dataclasses import replace
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from sim.engine.closed_loop import ClosedLoop
-from sim.run.routing import RouterName
 from sim.units import NANOSECONDS, parse_quantity
 from workloads.arrivals import parse_arrivals, rate_note
 from workloads.errors import InputError
@@ -23,7 +22,6 @@ Replay = Literal["answers", "stamps"]
 LONGEST_THINK_S = 1e9
 MOST_USERS = 10**7
 MOST_REPLICAS = 1024
-ROUTERS = get_args(RouterName)
 
 
 def closed_loop(options: "RunOptions") -> ClosedLoop | None:
@@ -39,7 +37,7 @@ def closed_loop(options: "RunOptions") -> ClosedLoop | None:
             raise InputError("--think-time: nobody thinks in an open loop, expected --users N")
         return None
     name = "--users" if options.concurrency is None else "--concurrency"
-    if isinstance(users, bool) or not 1 <= users <= MOST_USERS:
+    if not 1 <= users <= MOST_USERS:
         raise InputError(f"{name} {users}: expected a whole number from 1 to {MOST_USERS:,}")
     if options.concurrency is not None and options.think_time is not None:
         raise InputError("--think-time: expected --users N beside it, not --concurrency")
@@ -61,7 +59,7 @@ def parse_think_time(text: str) -> tuple[float, bool]:
 
 def checked_seed(seed: int) -> int:
     """The seed. Raises InputError for one that no generator takes."""
-    if isinstance(seed, bool) or seed < 0:
+    if seed < 0:
         raise InputError(f"--seed {seed}: expected a whole number of 0 or more")
     return seed
 
@@ -115,13 +113,11 @@ def each_replay(options: "RunOptions") -> list["RunOptions"]:
 
 
 def replicas_of(options: "RunOptions") -> int:
-    """How many. Raises InputError for none, too many, or a router that isn't one."""
-    if isinstance(options.replicas, bool) or not 1 <= options.replicas <= MOST_REPLICAS:
+    """How many. Raises InputError for none or too many."""
+    if not 1 <= options.replicas <= MOST_REPLICAS:
         raise InputError(
             f"--replicas {options.replicas}: expected a whole number from 1 to {MOST_REPLICAS:,}"
         )
-    if options.router not in ROUTERS:
-        raise InputError(f"--router {options.router}: expected one of {', '.join(ROUTERS)}")
     return options.replicas
 
 

@@ -1,8 +1,9 @@
 """Options of a run, spelled once: the command line's names, taken by Python too."""
 
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from cyclopts import Parameter
 
@@ -10,6 +11,7 @@ from sim.engine.limits import Batching, Preemption, Victim
 from sim.run.routing import RouterName as Router
 from sim.units import parse_bytes
 from workloads.errors import InputError
+from workloads.given import check_fields
 
 if TYPE_CHECKING:
     from sim.cost.kernels.profile import Profile
@@ -59,6 +61,10 @@ class EngineOptions:
 
     kv_cache_dtype: str = "auto"
     """How KV is stored: auto (the model's own type), fp16, bf16, fp8, int8 or int8_fp16."""
+
+    def __post_init__(self) -> None:
+        """Raises InputError for a value that isn't what its option takes."""
+        check_fields(self, _instead)
 
     @property
     def kv_cache_memory_bytes(self) -> int | None:
@@ -189,3 +195,50 @@ def size_bytes(size: Size, where: str) -> int:
     if isinstance(size, bool) or not isinstance(size, int):
         raise InputError(f"{where}={size}: expected whole bytes, or text such as 12GiB")
     return size
+
+
+def _instead(name: str, value: Any) -> str | None:
+    """What an option that takes more than plain values expects instead of this one; "" if it takes
+    it, None for other options."""
+    if name in ("kv_cache_memory", "swap_space"):
+        return ""  # `size_bytes` says it
+    if value is None and name in ("gpu", "cost", "profile"):
+        return ""
+    if name in _TEXTS and value is not None and not isinstance(value, str):
+        return f"text such as {_TEXTS[name]}"
+    if name not in _THINGS:
+        return None
+    module, kind, expected = _THINGS[name]
+    if isinstance(value, str):
+        return ""
+    if name in ("model", "profile", "cost") and isinstance(value, Path):
+        return ""
+    if name == "cost" and not isinstance(value, type) and callable(getattr(value, "model", None)):
+        return ""
+    if isinstance(value, getattr(import_module(module), kind)):
+        return ""
+    if name == "policy" and isinstance(value, list | tuple):
+        return f"{expected}; sweep takes several"
+    return f"{expected}, made: {value.__name__}(...)" if isinstance(value, type) else expected
+
+
+_THINGS = {
+    "model": ("sim.model.geometry", "Model", "a preset's name, a path or a Model"),
+    "gpu": ("sim.hardware", "Device", "a preset's name, custom:memory=... or a Device"),
+    "policy": ("sim.policy.spec", "Policy", "a policy such as Paging(16), or text"),
+    "engine": ("sim.run.engine_presets", "Engine", "a preset's name or an Engine"),
+    "profile": ("sim.cost.kernels.profile", "Profile", "a shipped one's name, a path or a Profile"),
+    "cost": ("sim.cost.steps.table", "CostTable", "roofline, table, a path or a cost model"),
+}
+"""Options that take things beside their names: the module and name of what they take, in words."""
+
+_TEXTS = {
+    "columns": "arrival=startTime:iso,prompt=prompt_tokens,output=completion_tokens",
+    "think_time": "10s",
+    "warm_up": "300s",
+    "arrivals": "poisson",
+    "slo": "ttft_p99=2s,tpot_p50=50ms",
+    "price": "h100=2.50/h,l4=0.70/h",
+    "watts": "h100=700W",
+    "kv_cache_dtype": "fp8",
+}

@@ -13,6 +13,7 @@ from kvtwin import (
     Int8,
     Paging,
     Run,
+    RunOptions,
     check_policy,
     compare_run,
     read_trace,
@@ -143,3 +144,43 @@ def test_a_search_says_what_to_start() -> None:
     assert answer.best.point["max_num_seqs"] == 64
     assert "vllm serve meta-llama/Llama-2-7b-hf" in answer.text
     assert set(answer.runs["max_num_seqs"]) == {2, 64}
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ({"batching": "sttic"}, 'batching "sttic": expected continuous or static'),
+        ({"preemption": "bogus"}, 'preemption "bogus": expected recompute or swap'),
+        ({"victim": "bogus"}, 'victim "bogus": expected last, longest or shortest'),
+        ({"replay": "bogus"}, 'replay "bogus": expected answers, stamps or both'),
+        ({"first": "5"}, 'first "5": expected a whole number'),
+        ({"first": 2.5}, "first 2.5: expected a whole number"),
+        ({"first": True}, "first True: expected a whole number"),
+        ({"max_num_seqs": 2.5}, "max_num_seqs 2.5: expected a whole number"),
+        ({"request_rate": "2"}, 'request_rate "2": expected a number'),
+        ({"gpu_memory_utilization": "0.9"}, 'gpu_memory_utilization "0.9": expected a number'),
+        ({"seed": "x"}, 'seed "x": expected a whole number'),
+        ({"fast_forward": 1}, "fast_forward 1: expected True or False"),
+        ({"warm_up": 30}, "warm_up 30: expected text such as 300s"),
+        ({"slo": {"ttft": 2}}, "slo {'ttft': 2}: expected text such as ttft_p99=2s"),
+        ({"price": {"h100": 2}}, "price {'h100': 2}: expected text such as h100=2.50/h"),
+        ({"policy": ["paging"]}, "policy ['paging']: expected a policy such as Paging(16), or"),
+        ({"policy": 16}, "policy 16: expected a policy such as Paging(16), or text"),
+        ({"policy": Paging}, "or text, made: Paging(...)"),
+        ({"gpu": 3}, "gpu 3: expected a preset's name"),
+        ({"cost": 3}, "cost 3: expected roofline"),
+    ],
+    ids=str,
+)
+def test_options_of_another_type_are_refused(option: dict[str, object], message: str) -> None:
+    """As the command line's parser refuses them: nothing runs as something else."""
+    with pytest.raises(InputError) as caught:
+        simulate("azure-2023-conv", **{**LLAMA, "first": 5, **option})  # type: ignore[arg-type]
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    options = RunOptions(model="llama-2-7b", first=np.int64(5), request_rate=np.float32(0.5))
+    assert (type(options.first), options.first) == (int, 5)
+    assert (type(options.request_rate), options.request_rate) == (float, 0.5)

@@ -194,7 +194,7 @@ def test_gpus_count_replicas() -> None:
         ({"replicas": 0}, "--replicas 0: expected a whole number from 1"),
         ({"replicas": 2, "router": "session"}, "has no sessions"),
         ({"replicas": 2, "router": "prefix"}, "names no blocks"),
-        ({"router": "random"}, "--router random: expected one of round-robin"),
+        ({"router": "random"}, 'router "random": expected round-robin'),
     ],
 )
 def test_what_makes_no_sense(options: dict[str, Any], said: str) -> None:
