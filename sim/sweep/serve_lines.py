@@ -15,6 +15,18 @@ from sim.policy.spec import parts_of
 from sim.policy.storage import Fp8
 from sim.run.options import RunOptions
 from sim.run.simulation import Setup, prepared
+from sim.sweep.serve_differences import (
+    blocks,
+    engine_parameters,
+    knows_watermark,
+    layers,
+    modifiers,
+    paging_of,
+    paging_options,
+    sglang_takes,
+    vllm_takes,
+    without_groups,
+)
 from workloads.schema import Trace
 
 SERVED = (Paging, Prefix, Fp8)
@@ -53,12 +65,13 @@ def startable(trace: Trace, options: RunOptions) -> tuple[RunOptions, Setup]:
 def serve_lines(setup: Setup, kv_cache_memory_bytes: int | None = None) -> ServeLines:
     """The lines that start one replica of the configuration; with a KV cache of that size, where
     it isn't what the utilisation leaves."""
+    notes = _notes(setup)
     if _unserved(setup):
-        return ServeLines(None, None, tuple(_notes(setup)))
+        return ServeLines(None, None, tuple(notes))
+    for differs in (blocks, layers, paging_options, modifiers, engine_parameters):
+        notes += differs(setup)
     parts = parts_of(setup.policy)
-    paging = next((part for part in parts if isinstance(part, Paging)), None)
     shares = any(isinstance(part, Prefix) for part in parts)
-    block = 16 if paging is None else paging.block_size
     limits, model = setup.limits, hub_name(setup)
     vllm = ["vllm", "serve", model]
     sglang = ["python", "-m", "sglang.launch_server", "--model-path", model]
@@ -67,7 +80,7 @@ def serve_lines(setup: Setup, kv_cache_memory_bytes: int | None = None) -> Serve
         (limits.max_num_seqs, "--max-num-seqs", "--max-running-requests"),
         (limits.max_num_batched_tokens, "--max-num-batched-tokens", "--chunked-prefill-size"),
         (limits.max_model_len, "--max-model-len", "--context-length"),
-        (block, "--block-size", "--page-size"),
+        (paging_of(setup).block_size, "--block-size", "--page-size"),
     ):
         vllm += [ours, str(value)]
         sglang += [theirs, str(value)]
@@ -78,7 +91,6 @@ def serve_lines(setup: Setup, kv_cache_memory_bytes: int | None = None) -> Serve
     else:
         vllm += ["--kv-cache-memory-bytes", str(kv_cache_memory_bytes)]
     sglang += ["--mem-fraction-static", f"{_static_share(setup):.3f}"]
-    notes = _notes(setup)
     stored = any(isinstance(part, Fp8) for part in parts)
     kv = "fp8" if stored else setup.ledger.kv.name
     if kv in ("int8_fp16", "float32"):
@@ -92,7 +104,16 @@ def serve_lines(setup: Setup, kv_cache_memory_bytes: int | None = None) -> Serve
     vllm.append("--enable-prefix-caching" if shares else "--no-enable-prefix-caching")
     if not shares:
         sglang.append("--disable-radix-cache")
-    return ServeLines(shlex.join(vllm), shlex.join(sglang), tuple(notes))
+    if without_groups(setup):
+        vllm.append("--disable-hybrid-kv-cache-manager")
+        sglang.append("--disable-hybrid-swa-memory")
+    if (watermark := paging_of(setup).watermark) and knows_watermark(setup):
+        vllm += ["--watermark", f"{watermark:g}"]
+    return ServeLines(
+        shlex.join(vllm) if vllm_takes(setup) else None,
+        shlex.join(sglang) if sglang_takes(setup) else None,
+        tuple(notes),
+    )
 
 
 def hub_name(setup: Setup) -> str:
@@ -135,4 +156,9 @@ def _notes(setup: Setup) -> list[str]:
         notes.append(f"{setup.limits.batching} batching: neither engine has it")
     if setup.limits.pressure.preemption != "recompute":
         notes.append("preemption by swap: vLLM V1 and SGLang recompute")
+    if (victim := setup.limits.pressure.victim) != "last":
+        notes.append(
+            f"the request of {victim} context gives way (--victim): vLLM V1 takes the one admitted "
+            "last, SGLang one by a rule of its own"
+        )
     return notes
