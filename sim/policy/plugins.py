@@ -5,6 +5,7 @@ One that can't be loaded is a note in one line, and hides no other.
 
 import sys
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from functools import cache
 from importlib.metadata import entry_points
 from importlib.util import module_from_spec, spec_from_file_location
@@ -47,7 +48,8 @@ def load_group(
     notes: list[str] = []
     for point in entry_points(group=group):
         try:
-            kind = point.load()
+            with redirect_stdout(sys.stderr):
+                kind = point.load()
         except (Exception, SystemExit) as error:  # whatever a stranger's module raises
             notes.append(f"plug-in {point.name} ({point.value}): {_reason(error)}")
             continue
@@ -67,7 +69,8 @@ def load_file(path: Path) -> None:
             raise ImportError("expected a Python file")
         module = module_from_spec(spec)
         sys.modules[name] = module  # dataclasses look their module up there
-        spec.loader.exec_module(module)
+        with redirect_stdout(sys.stderr):  # what it prints isn't an answer of ours
+            spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:  # whatever a stranger's file raises when it is run
         sys.modules.pop(name, None)
         files.notes.append(f"--plugin {path}: {_reason(error)}")

@@ -7,6 +7,8 @@ frozen dataclasses: subclasses of `Policy`, or of an axis in `sim.policy.spec`. 
 `sim.policy.plugins.load_file`.
 """
 
+import sys
+from contextlib import redirect_stdout
 from dataclasses import MISSING, fields
 from typing import TypeVar
 
@@ -89,7 +91,8 @@ def build(kind: type[T], name: str, given: dict[str, str], where: str) -> T:
     if missing := [option for option in needed if option not in given]:
         raise InputError(f"{where}: expected {name}:{missing[0]}=...")
     try:
-        return _made(kind, name, given, where)
+        with redirect_stdout(sys.stderr):
+            return _made(kind, name, given, where)
     except InputError:
         raise
     except Exception as error:  # whatever a stranger's class raises

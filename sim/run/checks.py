@@ -13,6 +13,7 @@ from sim.policy.preallocation import Preallocation
 from sim.policy.sliding_window import SlidingWindow
 from sim.policy.spec import parts_of
 from sim.run import form
+from sim.run.seam import told_by
 from sim.run.session_notes import session_notes
 from sim.run.simulation import Setup
 from workloads.spool import slices
@@ -33,7 +34,8 @@ def find_unserved(setup: Setup) -> list[Unserved]:
 
     The bound is the scheduler's own, so nothing else is refused or truncated when it runs.
     """
-    scheduler = Scheduler(setup.policy.manager(setup.pool), setup.limits)
+    with told_by(setup.policy, setup.label):
+        scheduler = Scheduler(setup.policy.manager(setup.pool), setup.limits)
     longest = scheduler.longest_total
     reason = tr(
         "the longest context is {longest} tokens (--max-model-len)"

@@ -17,6 +17,7 @@ from sim.memory.capacity import run_curves
 from sim.policy.manager import group_bytes
 from sim.run.metrics import as_dicts
 from sim.run.parquet import write_table
+from sim.run.seam import told_by
 from workloads.console import json_text
 
 if TYPE_CHECKING:
@@ -43,7 +44,8 @@ def write_run(run: "Run", folder: Path, command: str, written: bool = False) -> 
         tables[LAYOUT] = {"time_s": log.timeline["time_s"], **stretches}  # type: ignore[dict-item]
     for name, table in tables.items():
         write_table(table, folder / f"{name}.parquet")
-    description = describe_run(run, command)
+    with told_by(run.setup.policy, run.setup.label):  # asked what other lengths would fit
+        description = describe_run(run, command)
     text = json_text(description)
     (folder / "run.json").write_text(text + "\n", encoding="utf-8")
     return description

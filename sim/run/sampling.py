@@ -7,7 +7,7 @@ import numpy as np
 
 from sim.engine.scheduler import Scheduler
 from sim.plan import AS_PER_S, StepPlan
-from sim.run.seam import manager_of
+from sim.run.seam import manager_of, told_by
 from workloads.schema import total
 from workloads.spool import slices
 
@@ -27,7 +27,8 @@ def sample_interval(setup: "Setup") -> float:
     tokens that are cut make a run longer. Raises InputError where the policy can't hold a token.
     """
     manager = manager_of(setup.policy, setup.pool, setup.label)
-    longest = Scheduler(manager, setup.limits).longest_total
+    with told_by(setup.policy, setup.label):
+        longest = Scheduler(manager, setup.limits).longest_total
     trace = setup.trace
     served = output = most = 0
     latest_s = 0.0

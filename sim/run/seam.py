@@ -3,18 +3,24 @@
 Cheap: one short history, before anything runs. `sim.policy.laws.check_policy` tries thousands.
 """
 
+import sys
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from sim.cost.base import StepCost
+from sim.cost.base import Constant, StepCost
 from sim.plan import Chunk, StepPlan
 from sim.policy.manager import Manager, Memory, Pool
-from sim.policy.spec import Policy, parts_of
+from sim.policy.spec import Policy, parts_of, spec_name
 from sim.sequence import Sequence
 from workloads.errors import InputError
+
+if TYPE_CHECKING:
+    from sim.run.costs import CostSpec
+    from sim.run.simulation import Setup
 
 HOUSE = Path(__file__).parents[1]
 
@@ -25,13 +31,22 @@ def told_by(policy: Policy, label: str) -> Iterator[None]:
 
     A fault of our own, under policies that are built in, is raised as it is.
     """
-    try:
+    with _told(f"--policy {label}", *parts_of(policy)):
         yield
+
+
+@contextmanager
+def _told(whose: str, *parts: object) -> Iterator[None]:
+    """What strangers among the parts raise is one line; what they print leaves stdout alone."""
+    if all(map(_of_the_house, parts)):
+        yield
+        return
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
     except (InputError, MemoryError):
         raise
     except (Exception, SystemExit) as error:
-        if all(type(part).__module__.startswith("sim.") for part in parts_of(policy)):
-            raise
         origin = error.__cause__ or error  # SimPy raises another of its kind
         frames = traceback.extract_tb(origin.__traceback__)
         theirs = [frame for frame in frames if not Path(frame.filename).is_relative_to(HOUSE)]
@@ -39,11 +54,15 @@ def told_by(policy: Policy, label: str) -> Iterator[None]:
         where = f"{Path(last.filename).name}, line {last.lineno}"
         text = " ".join(str(error).split())
         reason = f"{type(error).__name__}: {text}" if text else type(error).__name__
-        raise InputError(f"--policy {label}: {reason} ({where})") from error
+        raise InputError(f"{whose}: {reason} ({where})") from error
+
+
+def _of_the_house(part: object) -> bool:
+    return type(part).__module__.startswith("sim.")
 
 
 def manager_of(policy: Policy, pool: Pool, label: str) -> Manager:
-    """A fresh manager. Raises InputError where the policy makes none."""
+    """A fresh manager. Raises InputError where the policy makes none that has a longest request."""
     with told_by(policy, label):
         manager = policy.manager(pool)
     if not isinstance(manager, Manager):
@@ -51,6 +70,8 @@ def manager_of(policy: Policy, pool: Pool, label: str) -> Manager:
             f"--policy {label}: its manager is a {type(manager).__name__}; expected a Manager "
             "(sim/policy/manager.py)"
         )
+    with told_by(policy, label):
+        _expect_count(label, "longest()", manager.longest())
     return manager
 
 
@@ -109,6 +130,42 @@ def _expect_count(
         )
 
 
+class Guarded:
+    """A cost model whose every answer is checked: InputError in one line where it can't be true."""
+
+    def __init__(self, cost: StepCost) -> None:
+        self.whose = f"cost model {getattr(cost, 'name', type(cost).__name__)}"
+        self._cost = cost
+        with _told(self.whose, cost):
+            self.name: str = cost.name
+            self.constants: tuple[Constant, ...] = cost.constants
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """See `StepCost`."""
+        with _told(self.whose, self._cost):
+            return self._cost.warnings
+
+    def linear(self, plan: StepPlan) -> tuple[int, int, int]:
+        """(first, growth, valid) of the plan in attoseconds; see `StepCost`."""
+        with _told(self.whose, self._cost):
+            answer = self._cost.linear(plan)
+        whole = isinstance(answer, tuple) and [type(part) for part in answer] == [int] * 3
+        if not whole or answer[0] < 1 or not 1 <= answer[2] <= plan.max_steps:
+            raise InputError(
+                f"{self.whose}: linear() is {answer!r}; expected whole attoseconds above 0, "
+                f"their growth, and 1 to {plan.max_steps} repetitions"
+            )
+        return answer
+
+
+def own_cost(spec: "CostSpec", setup: "Setup") -> StepCost:
+    """The cost model that such options make; a stranger's is guarded while it is used."""
+    with _told(f"--cost {spec_name(type(spec))}", spec):
+        cost = spec.model(setup)
+    return cost if _of_the_house(cost) else Guarded(cost)
+
+
 def check_cost(cost: StepCost, token_bytes: int) -> None:
     """A prefill and some decodes: whole times above 0, and repetitions that cost what was said.
 
@@ -121,21 +178,10 @@ def check_cost(cost: StepCost, token_bytes: int) -> None:
         for step in range(4)
     ]
     plans = [chunk, *(plan._replace(longest_context=20 + plan.step) for plan in decodes)]
-    answers = [_answer(cost, plan) for plan in plans]
+    answers = [Guarded(cost).linear(plan) for plan in plans]
     for (first, growth, valid), (later, _, _) in pairwise(answers[1:]):
         if valid > 1 and later != first + growth:
             raise InputError(
                 f"cost model {cost.name}: a step said to take {first + growth} as takes {later}; "
                 "expected that a repetition costs what its own plan does"
             )
-
-
-def _answer(cost: StepCost, plan: StepPlan) -> tuple[int, int, int]:
-    answer = cost.linear(plan)
-    whole = isinstance(answer, tuple) and [type(part) for part in answer] == [int] * 3
-    if not whole or answer[0] < 1 or not 1 <= answer[2] <= plan.max_steps:
-        raise InputError(
-            f"cost model {cost.name}: linear() is {answer!r}; expected whole attoseconds above 0, "
-            f"their growth, and 1 to {plan.max_steps} repetitions"
-        )
-    return answer

@@ -43,7 +43,7 @@ from sim.run.metrics import Metric
 from sim.run.money import Money, money
 from sim.run.options import RunOptions
 from sim.run.sampling import sample_interval
-from sim.run.seam import told_by
+from sim.run.seam import own_cost, told_by
 from sim.run.service_level import ServiceLevel, parse_level
 from sim.run.warm_up import WarmUp, parse_warm_up
 from workloads.errors import InputError
@@ -127,7 +127,7 @@ class Setup:
     def cost(self) -> StepCost:
         """A fresh cost model for one run."""
         if self.own_cost is not None:
-            return self.own_cost.model(self)
+            return own_cost(self.own_cost, self)
         if self.cost_table is not None:
             from sim.cost.steps.model import Calibrated  # late: few runs have measurements
 

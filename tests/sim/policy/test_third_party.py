@@ -101,6 +101,22 @@ def test_a_file_beside_you_is_used_checked_shown_and_refused(written: Path) -> N
     assert not (written / "checked").exists()
 
 
+def test_what_a_file_prints_is_no_part_of_the_answer(written: Path) -> None:
+    """While it is loaded, made, asked and run: stdout is JSON and nothing else."""
+    text = (written / "kv_lease.py").read_text()
+    for line in ("        self.taken += seq.final\n", "        return self.slots\n"):
+        assert line in text
+        text = text.replace(line, f"        print('running')\n{line}")
+    (written / "kv_lease.py").write_text(f"print('loading')\n{text}")
+    plugin = ["--plugin", "kv_lease.py", "--policy", "lease"]
+    done = kvtwin(
+        written, "simulate", "azure-2023-conv", *RUN, *plugin, "--json", "-o", "out", "--no-report"
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)
+    assert {"loading", "running"} <= set(done.stderr.splitlines())
+
+
 def test_a_law_that_is_broken_is_found(written: Path) -> None:
     """Leases that are never given back, and leases that forget a token's side."""
     code = """

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from sim.cost.base import StepCost
 from sim.cost.roofline import FixedStep, Roofline
 from sim.hardware import find_device
 from sim.memory.sizing import fill
@@ -19,7 +20,7 @@ from sim.policy.manager import Manager, Memory, Pool
 from sim.policy.registry import BUILT_IN, parse_policy
 from sim.policy.spec import KEEP_ALL, Placement, Retained
 from sim.run.seam import check_cost, check_manager
-from sim.run.simulation import execute, prepare
+from sim.run.simulation import Setup, execute, prepare
 from sim.sequence import Sequence
 from workloads import read_trace
 from workloads.errors import InputError
@@ -98,6 +99,33 @@ def test_a_policy_that_makes_no_manager(plug_in: Callable[[type], None]) -> None
     plug_in(Empty)
     with pytest.raises(InputError, match="--policy odd: its manager is a NoneType; expected a Man"):
         prepare(FEW, **LLAMA, policy="odd")
+
+
+@pytest.mark.parametrize(
+    ("longest", "said"),
+    [
+        (lambda self: "9", r"longest\(\) is '9'; expected a whole number"),
+        (lambda self: None, r"longest\(\) is None; expected a whole number"),
+        (lambda self: 1 / 0, r"ZeroDivisionError: .* \(test_seam.py, line \d+\)"),
+    ],
+)
+def test_the_longest_request_is_asked_for_first(
+    plug_in: Callable[[type], None], longest: Callable[[Pages], Any], said: str
+) -> None:
+    """How often to sample depends on it, before the short history is tried."""
+    plug_in(strange(longest=longest))
+    with pytest.raises(InputError, match=f"^--policy odd: {said}"):
+        prepare(FEW, **LLAMA, policy="odd")
+
+
+def test_what_a_policy_prints_leaves_stdout_alone(
+    plug_in: Callable[[type], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    plug_in(strange(longest=lambda self: print("hello") or 1000))
+    execute(prepare(FEW, **LLAMA, policy="odd"))
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "hello" in printed.err
 
 
 def test_a_policy_that_cant_be_made(plug_in: Callable[[type], None]) -> None:
@@ -184,6 +212,51 @@ class Cost:
 def test_costs_that_cant_be_true(linear: Callable[[StepPlan], Any], said: str) -> None:
     with pytest.raises(InputError, match=f"^cost model odd: .*{said}"):
         check_cost(Cost(linear), 10)
+
+
+class Odd:
+    """Options of such a cost model."""
+
+    def __init__(self, linear: Callable[[StepPlan], Any]) -> None:
+        self.linear = linear
+
+    def model(self, setup: Setup) -> StepCost:
+        return Cost(self.linear)
+
+
+@pytest.mark.parametrize(
+    ("linear", "said"),
+    [
+        (lambda plan: "no", r"linear\(\) is 'no'; expected whole attoseconds"),
+        (lambda plan: 1 / 0, r"ZeroDivisionError: division by zero \(test_seam.py, line \d+\)"),
+    ],
+)
+def test_costs_that_cant_be_true_end_before_a_run(
+    linear: Callable[[StepPlan], Any], said: str
+) -> None:
+    """A step's time decides how often to sample."""
+    with pytest.raises(InputError, match=f"^cost model odd: {said}"):
+        prepare(FEW, **LLAMA, cost=Odd(linear))
+
+
+def test_costs_that_break_in_a_run_are_named() -> None:
+    def linear(plan: StepPlan) -> tuple[int, int, int]:
+        assert plan.step < 4, "too late"
+        return 10**15, 0, 1
+
+    setup = prepare(FEW, **LLAMA, cost=Odd(linear))
+    with pytest.raises(
+        InputError, match=r"^cost model odd: AssertionError: too late .*\(test_seam"
+    ):
+        execute(setup)
+
+
+def test_options_that_make_no_cost_model() -> None:
+    for model, said in ((lambda setup: None, "NoneType: AttributeError"), (None, "TypeError")):
+        odd = Odd(lambda plan: None)
+        odd.model = model  # type: ignore[method-assign,assignment]
+        with pytest.raises(InputError, match=f"^(cost model|--cost) .*{said}"):
+            prepare(FEW, **LLAMA, cost=odd)
 
 
 def test_an_exit_while_loading_is_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
