@@ -10,7 +10,7 @@ def load_plugins(files: Iterable[Path] | None, costs: bool = False) -> None:
 
     Those of cost models too where they are asked for.
     """
-    from sim.policy.plugins import load_file
+    from sim.policy.plugins import load_file, told
     from sim.policy.registry import plugin_notes
 
     for file in files or ():
@@ -22,3 +22,4 @@ def load_plugins(files: Iterable[Path] | None, costs: bool = False) -> None:
         notes += cost_notes()
     for note in notes:
         print(f"note: {note}", file=sys.stderr)
+    told.update(notes)

@@ -29,6 +29,9 @@ class Found(NamedTuple):
 files = Found({}, [])
 """What `load_file` has loaded into this process."""
 
+told: set[str] = set()
+"""Notes that the user has read: errors don't repeat them."""
+
 modules: list[ModuleType] = []
 """Of those files: other processes must be sent their code, as they can't import it."""
 

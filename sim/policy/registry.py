@@ -9,7 +9,7 @@ frozen dataclasses: subclasses of `Policy`, or of an axis in `sim.policy.spec`. 
 
 import sys
 from contextlib import redirect_stdout
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, is_dataclass
 from typing import TypeVar
 
 from sim.policy import plugins
@@ -76,18 +76,22 @@ def _parse_part(spec: str, part: str) -> Policy:
     name, given = key_values(part, where)
     kind = BUILT_IN.get(name) or policies().get(name)
     if kind is None:
-        why = "".join(f"; {note}" for note in plugin_notes())
+        why = "".join(f"; {note}" for note in plugin_notes() if note not in plugins.told)
         raise InputError(f"{where}: no policy {name!r}; {suggestion(name, policies())}{why}")
     return build(kind, name, given, where)
 
 
 def build(kind: type[T], name: str, given: dict[str, str], where: str) -> T:
     """A dataclass of options from text. Raises InputError starting with `where`."""
-    known = {f.name for f in fields(kind)}  # type: ignore[arg-type]  # a dataclass
+    options = fields(kind) if is_dataclass(kind) else ()
+    known = {f.name for f in options}
     for key in given:
+        if not known:
+            hint = "" if "__dataclass_params__" in vars(kind) else " (is @dataclass missing?)"
+            raise InputError(f"{where}: {name} takes no options{hint}")
         if key not in known:
             raise InputError(f"{where}: {name} has no option {key!r}; {suggestion(key, known)}")
-    needed = [f.name for f in fields(kind) if f.default is f.default_factory is MISSING]  # type: ignore[arg-type]
+    needed = [f.name for f in options if f.default is f.default_factory is MISSING]
     if missing := [option for option in needed if option not in given]:
         raise InputError(f"{where}: expected {name}:{missing[0]}=...")
     try:

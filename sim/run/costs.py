@@ -14,7 +14,7 @@ from sim.cost.base import StepCost
 from sim.cost.roofline import FixedStep
 from sim.hardware import Device
 from sim.model.geometry import Model
-from sim.policy.plugins import load_group
+from sim.policy import plugins
 from sim.policy.registry import build
 from workloads.errors import InputError
 from workloads.spec import key_values
@@ -95,7 +95,8 @@ def find_costs(options: "RunOptions") -> Costs:
     try:
         return Costs(table=read_table(Path(str(cost))))
     except InputError as error:
-        raise InputError("; ".join([str(error), *cost_notes()])) from None
+        untold = [note for note in cost_notes() if note not in plugins.told]
+        raise InputError("; ".join([str(error), *untold])) from None
 
 
 def own_costs() -> dict[str, type[CostSpec]]:
@@ -115,7 +116,7 @@ def cost_notes() -> list[str]:
 @cache
 def _installed() -> tuple[dict[str, type[CostSpec]], list[str]]:
     expected = "a class of options with a method model(setup)"
-    return load_group(GROUP, lambda kind: callable(getattr(kind, "model", None)), expected)
+    return plugins.load_group(GROUP, lambda kind: callable(getattr(kind, "model", None)), expected)
 
 
 def _profile(

@@ -23,6 +23,7 @@ class Work:
 
     base: RunOptions
     policies: dict[str, type[Policy]] = field(default_factory=dict)  # that --plugin files brought
+    told: frozenset[str] = frozenset()  # notes on plug-ins that errors needn't repeat
 
     def loads(self, trace: Trace, point: dict[str, Value]) -> bool:
         """Whether a run here would load machine code, which workers forked later need not.
@@ -39,6 +40,7 @@ class Work:
     def run(self, trace: Trace, point: dict[str, Value]) -> Row:
         """The row of one combination; what can't be run says so and stops nobody else."""
         plugins.files.policies.update(self.policies)
+        plugins.told.update(self.told)
         try:
             run = execute(prepared(trace, with_values(self.base, point)))
         except InputError as error:

@@ -46,7 +46,8 @@ def plan_of(
 
 def work_of(grid: Grid) -> Work:
     """What the grid's runs share. Raises InputError where a file can't be read."""
-    return Work(self_contained(grid.base), dict(plugins.files.policies))
+    base = self_contained(grid.base)
+    return Work(base, dict(plugins.files.policies), frozenset(plugins.told))
 
 
 def run_of(grid: Grid, work: Work, digest: str, point: dict[str, Value]) -> Run:

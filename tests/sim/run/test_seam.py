@@ -141,6 +141,16 @@ def test_a_policy_that_cant_be_made(plug_in: Callable[[type], None]) -> None:
         parse_policy("odd")
     assert parse_policy("odd:share=0.5").share == 0.5  # type: ignore[attr-defined]
 
+    class Bare(Placement):
+        share: float = 1.0
+
+        def place(self, pool: Pool, retained: Retained) -> Manager:
+            return Pages(pool, 4)
+
+    plug_in(Bare)
+    with pytest.raises(InputError, match=r"odd takes no options \(is @dataclass missing\?\)$"):
+        parse_policy("odd:share=0.5")
+
     @dataclass(frozen=True)
     class Raising(Placement):
         share: float = 1.0
