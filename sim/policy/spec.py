@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
+from sim.model.layers import KvFormat
 from sim.policy.manager import Manager, Pool
 from workloads.errors import InputError
 
@@ -101,6 +102,11 @@ class Retention(Modifier):
 class Storage(Modifier):
     """How an element of K and V is stored."""
 
+    @property
+    @abstractmethod
+    def format(self) -> KvFormat:
+        """The same as `--kv-cache-dtype` would name it: kernels are timed for one format."""
+
     @abstractmethod
     def apply(self, pool: Pool) -> Pool:
         """The same memory with another size of token."""
@@ -184,6 +190,11 @@ def parts_of(policy: Policy) -> list[Policy]:
         return [policy]
     values = [getattr(policy, field.name) for field in fields(policy)]
     return [value for value in values if value is not None]
+
+
+def format_under(policy: Policy, engine: KvFormat) -> KvFormat:
+    """How KV is stored: as the policy says, else as the engine's option does."""
+    return next((part.format for part in parts_of(policy) if isinstance(part, Storage)), engine)
 
 
 def _name(policy: Policy) -> str:

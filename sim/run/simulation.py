@@ -23,7 +23,7 @@ from sim.model.geometry import Model
 from sim.model.kv_formats import limitation
 from sim.policy.manager import Pool
 from sim.policy.registry import label_of, parse_policy
-from sim.policy.spec import Policy
+from sim.policy.spec import Policy, format_under
 from sim.run.costs import CostSpec, find_costs
 from sim.run.driver import run_simulated
 from sim.run.engine_presets import DEFAULT, Engine
@@ -145,7 +145,7 @@ class Setup:
             self.profile,
             tp=self.tp,
             token_bytes=self.pool.token_bytes,
-            kv=self.ledger.kv,
+            kv=format_under(self.policy, self.ledger.kv),
             rules=self.engine.kernels,
         )
 

@@ -8,6 +8,7 @@ ones. Beyond the measured range the roofline goes on from the last point, and th
 """
 
 from bisect import bisect_right
+from dataclasses import replace
 from functools import cache
 from math import inf
 
@@ -340,10 +341,10 @@ def _check(model: Model, device: Device, profile: Profile, tp: int, kv: KvFormat
                 f"{label}: measured with {field} {meta[field]}, but {model.name} has {value}"
             )
     kv_type = meta.get("kv_dtype", "auto")
-    bits = kv_format(model, kv_type).bits
-    if bits != kv.bits:
+    timed = kv_format(model, kv_type)
+    if replace(timed, name=kv.name) != kv:
         raise InputError(
-            f"{label}: measured with a KV cache of {bits} bits ({kv_type}), "
+            f"{label}: measured with a KV cache of {timed.bits} bits ({kv_type}), "
             f"not {kv.bits} ({kv.name})"
         )
     if model.weights.experts and "moe" not in profile.rows:

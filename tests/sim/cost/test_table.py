@@ -1,5 +1,7 @@
 """The kernel table: its sum by hand, and the law that makes fast-forwarding exact."""
 
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from sim.hardware import find_device
 from sim.model.kv_formats import KV_DTYPES
 from sim.model.presets import find_model
 from sim.plan import AS_PER_S, Chunk, StepPlan
+from sim.run.simulation import prepare
 from tests.made_up import (
     GEMM_US,
     HEAD_US,
@@ -195,3 +198,47 @@ def test_a_profile_of_another_kv_type_is_told(tmp_path: Path) -> None:
             find_profile("rtx-4090-llama-3.1-8b-tp1"),
             kv=KV_DTYPES["fp8"],
         )
+
+
+@pytest.mark.parametrize("storage", ["fp8", "int8", "int4", "int8:scale=none"])
+def test_a_policy_s_storage_is_held_against_the_profile_as_the_option_is(storage: str) -> None:
+    """One refusal for both: kernels timed over 16 bits say nothing of fewer."""
+    bits, name = ("4", "int4") if storage == "int4" else ("8", storage.partition(":")[0])
+    with pytest.raises(InputError, match=rf"KV cache of 16 bits \(auto\), not {bits} \({name}\)"):
+        prepare(
+            "azure-2023-conv",
+            first=20,
+            model="llama-3.1-8b",
+            gpu="rtx-4090",
+            policy=f"paging+{storage}",
+            cost="table",
+        )
+
+
+@pytest.mark.parametrize(
+    ("policy", "kv", "message"),
+    [
+        ("paging+fp8", "auto", None),
+        ("paging", "fp8", None),
+        ("paging+int8", "auto", r"KV cache of 8 bits \(fp8\), not 8 \(int8\)"),
+        ("paging", "auto", r"KV cache of 8 bits \(fp8\), not 16 \(auto\)"),
+    ],
+)
+def test_a_profile_of_8_bits_serves_storage_of_the_same_format(
+    tmp_path: Path, policy: str, kv: str, message: str | None
+) -> None:
+    """Timed over fp8: a policy that stores so is served; int8's scales are another kernel."""
+    config = write_model(tmp_path / "model")
+    profile = read_folder(write_profile_folder(tmp_path / "gpu"), name="x", model=str(config))
+    timed = replace(profile, meta={**profile.meta, "kv_dtype": "fp8"})
+    with nullcontext() if message is None else pytest.raises(InputError, match=message):
+        setup = prepare(
+            "azure-2023-conv",
+            first=2,
+            model=str(config),
+            gpu="custom:memory=8GiB,bandwidth=1TB/s,flops=100TFLOP/s",
+            policy=policy,
+            kv_cache_dtype=kv,
+            profile=timed,
+        )
+        assert setup.cost().name == "table"
