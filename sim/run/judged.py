@@ -2,13 +2,16 @@
 
 from typing import TYPE_CHECKING
 
-from sim.engine.record import Log
+import numpy as np
+
+from sim.engine.record import UNFINISHED, Log
 from sim.run.metrics import Metric, compute_metrics
 from sim.run.money import money_metrics
 from sim.run.replica_log import said_of_replicas
 from sim.run.service_level import level_metrics
 from sim.run.session_metrics import session_metrics
 from sim.run.warm_up import counted, told
+from workloads.errors import InputError
 
 if TYPE_CHECKING:
     from sim.run.simulation import Setup
@@ -28,3 +31,23 @@ def metrics_of(setup: "Setup", log: Log) -> list[Metric]:
         value |= {metric.name: metric.value for metric in rows}
     rows += money_metrics(setup.money, setup.gpus, value["output_throughput"], value.get("goodput"))
     return rows if setup.warm_up is None else told(rows)
+
+
+def expect_served(setup: "Setup", log: Log) -> None:
+    """Raise InputError where the engine stood still with requests that nothing kept waiting.
+
+    It ends when nobody runs and nobody comes, or at the horizon. Who has asked and is unanswered
+    before then was refused by an empty engine: no memory of others' will ever come free.
+    """
+    stopped_s = np.inf if setup.horizon_s is None else setup.horizon_s
+    asked_s = log.requests["arrival_s"]
+    kept = (log.requests["status"] == UNFINISHED) & (np.round(asked_s, 9) < stopped_s)
+    if log.end_s >= stopped_s or not kept.any():
+        return
+    row = int(np.nanargmin(np.where(kept, asked_s, np.nan)))
+    prompt, output = (int(log.requests[f"{name}_tokens"][row]) for name in ("prompt", "output"))
+    raise InputError(
+        f"--policy {setup.label}: refuses request {row:,} in an empty engine for ever ({prompt:,} "
+        f"tokens of prompt, {output:,} of output); expected that release() frees all that was "
+        "taken, and that longest() is what can be admitted"
+    )

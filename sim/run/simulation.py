@@ -28,7 +28,7 @@ from sim.run.costs import CostSpec, find_costs
 from sim.run.driver import run_simulated
 from sim.run.engine_presets import DEFAULT, Engine
 from sim.run.form import compiled_log, compiles
-from sim.run.judged import metrics_of
+from sim.run.judged import expect_served, metrics_of
 from sim.run.ledgers import resolved
 from sim.run.load import (
     Replay,
@@ -342,6 +342,7 @@ def execute(
 
         with told_by(setup.policy, setup.label):
             log, (model, *_) = simulate_replicas(setup, start)
+        expect_served(setup, log)
         return Run(setup, log, model, metrics_of(setup, log))
     model = cost or setup.cost()
     with told_by(setup.policy, setup.label):
@@ -351,6 +352,7 @@ def execute(
             started = start(setup, told=told, sink=sink)
             run_simulated(started.effects, model, setup.fast_forward, setup.device.host_bytes_per_s)
             log = started.recorder.log()
+    expect_served(setup, log)
     return Run(setup, log, model, metrics_of(setup, log))
 
 

@@ -11,7 +11,7 @@ from sim.engine.loop import Effects
 from sim.engine.requests import AS_PER_NS, nanoseconds
 from sim.plan import AS_PER_S, Execute, StepPlan
 from sim.run.driver import run_simulated
-from sim.run.judged import metrics_of
+from sim.run.judged import expect_served, metrics_of
 from sim.run.seam import told_by
 from sim.run.simulation import Run, Setup, start
 
@@ -42,6 +42,7 @@ def execute_until_lost(setup: Setup) -> Run | Lost:
         if watch.lost is not None:
             return watch.lost
         log = started.recorder.log()
+    expect_served(setup, log)
     return Run(setup, log, model, metrics_of(setup, log))
 
 
