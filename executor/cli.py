@@ -303,10 +303,17 @@ def _setups(
     `scheduling` are options of `prepare` that say who asks when, and who is served how.
     """
     from executor.device.assemble import host_device
-    from executor.device.refusals import refusal
+    from executor.device.llama import weight_shapes
+    from executor.device.refusals import beyond_positions, refusal
+    from sim.model.presets import find_model
     from sim.run.simulation import prepare
     from workloads.schema import Provenance, Trace
 
+    found = find_model(model)
+    weight_shapes(found)  # a model that no machine's executor runs needs no larger machine
+    if max_model_len is not None and (why := beyond_positions(found, max_model_len)):
+        raise InputError(why)
+    asked = trace is not None
     if trace is None:
         import numpy as np
 
@@ -332,8 +339,22 @@ def _setups(
     for setup in setups:
         if why := refusal(setup, machine.kind):
             raise InputError(f"--policy {setup.label}: {why}")
+        if asked:
+            _check_served(setup)
         setup.cost()
     return setups
+
+
+def _check_served(setup: "Setup") -> None:
+    """Where nothing runs, nothing can be judged. Raises InputError."""
+    from sim.run.checks import find_unserved
+
+    unserved = find_unserved(setup)
+    if not any(one.served_tokens for one in unserved) and len(unserved) == len(setup.trace):
+        raise InputError(
+            f"--policy {setup.label}: none of {len(setup.trace):,} requests fits, so nothing would "
+            f"run or be judged: {unserved[0].reason if unserved else 'the trace holds none'}"
+        )
 
 
 def doctor(*, device: DeviceKind | None = None) -> None:

@@ -71,10 +71,17 @@ def by_policy(rows: Iterable[Row]) -> dict[str, list[Shown]]:
                 "" if row.error_percent is None else f"{row.error_percent:+.1f}",
                 "" if row.spread_percent is None else f"{row.spread_percent:.1f}",
                 "" if tolerance is None else exact,
-                {True: "passed", False: "failed", None: ""}[row.passed],
+                _verdict(row),
             )
         )
     return grouped
+
+
+def _verdict(row: Row) -> str:
+    """Nothing of what nobody judges; what should be and has no value is told."""
+    if row.passed is None:
+        return "" if row.tolerance_percent is None else "not judged"
+    return "passed" if row.passed else "failed"
 
 
 def _number(value: float | None, unit: str) -> str:

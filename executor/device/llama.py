@@ -46,13 +46,10 @@ def weight_shapes(model: Model) -> dict[str, tuple[int, ...]]:
 
     Raises InputError for a geometry that isn't Llama's.
     """
-    shapes_of_heads = {(g.kv_heads, g.head_dim, g.v_head_dim) for g in model.groups}
-    kinds = {group.kind for group in model.groups}
-    alike = len(shapes_of_heads) == 1 and kinds <= {"full", "window"}
-    if not alike or model.weights.experts or not model.gated_mlp or not model.rotary_dim:
+    if why := _unlike_llama(model):
         raise InputError(
-            f"{model.name}: the executor runs Llama-shaped models (equal layers of full attention, "
-            "rotary positions, one gated MLP)"
+            f"{model.name} has {why}: the executor runs Llama-shaped models (attention with equal "
+            "heads in all layers, in windows or not, rotary positions, one gated MLP a layer)"
         )
     hidden, inner = model.hidden_size, model.intermediate_size
     shapes: dict[str, tuple[int, ...]] = {"model.embed_tokens.weight": (model.vocab_size, hidden)}
@@ -71,6 +68,19 @@ def weight_shapes(model: Model) -> dict[str, tuple[int, ...]]:
             f"{name}.mlp.down_proj.weight": (hidden, inner),
         }
     return shapes | {"model.norm.weight": (hidden,), "lm_head.weight": (model.vocab_size, hidden)}
+
+
+def _unlike_llama(model: Model) -> str | None:
+    """What the model has that Llama hasn't."""
+    if other := sorted({group.kind for group in model.groups} - {"full", "window"}):
+        return f"layers of other attention ({', '.join(other)})"
+    if len({(g.kv_heads, g.head_dim, g.v_head_dim) for g in model.groups}) != 1:
+        return "heads that differ between layers"
+    if model.weights.experts:
+        return "experts"
+    if not model.gated_mlp:
+        return "an MLP without a gate"
+    return None if model.rotary_dim else "no rotary positions"
 
 
 def random_weights(model: Model, device: torch.device, seed: int = 0) -> dict[str, torch.Tensor]:

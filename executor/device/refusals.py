@@ -7,6 +7,7 @@ from typing import NamedTuple
 from executor.cache.choice import table_for
 from executor.cache.tensors import storage_of
 from executor.device.llama import weight_shapes
+from sim.model.geometry import Model
 from sim.policy.paging import SelectPages
 from sim.policy.top_k import SCORE_BYTES, TopK
 from sim.policy.virtual import VirtualPages
@@ -67,11 +68,23 @@ REFUSALS = (
 )
 
 
+def beyond_positions(model: Model, max_model_len: int) -> str | None:
+    """Why the model has no rotations for contexts of that length; None where it has."""
+    if max_model_len <= model.max_position_embeddings:
+        return None
+    return (
+        f"--max-model-len {max_model_len:,}: {model.name} has rotations for "
+        f"{model.max_position_embeddings:,} positions; expected at most as many"
+    )
+
+
 def refusal(setup: Setup, kind: str) -> str | None:
     """Why the executor doesn't run this setup on that kind of device, in one line; None where it
     does. Models and storages that it has no layers or kernels for say so themselves."""
     try:
         weight_shapes(setup.model)
+        if why := beyond_positions(setup.model, setup.limits.max_model_len):
+            return why
         manager = setup.policy.manager(setup.pool)
         for one in REFUSALS:
             if one.applies(setup, kind):

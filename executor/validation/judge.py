@@ -20,7 +20,7 @@ class Judged:
     error_percent: float | None  # median of the rounds' own errors
     spread_percent: float | None  # (largest - smallest) / median of those measured
     tolerance_percent: float | None  # None: shown, not judged
-    passed: bool | None
+    passed: bool | None  # None: not judged
 
 
 FREE_RUN = (
@@ -51,7 +51,7 @@ def judge(
 ) -> Judged:
     """Judge (predicted, measured) of each round by the median of the rounds' own errors.
 
-    What neither side defines passes.
+    What neither side defines is not judged.
     """
     predicted, measured = (_median(side) for side in zip(*pairs, strict=True))
     error = spread = None
@@ -60,9 +60,8 @@ def judge(
         known = [m for _, m in pairs if m is not None]
         spread = percent(max(known) - min(known), measured)
     passed: bool | None = None
-    if tolerance_percent is not None:
-        undefined = measured is None and predicted is None
-        passed = undefined or (error is not None and abs(error) <= tolerance_percent)
+    if tolerance_percent is not None and (measured is not None or predicted is not None):
+        passed = error is not None and abs(error) <= tolerance_percent
     return Judged(
         policy, name, label, unit, predicted, measured, error, spread, tolerance_percent, passed
     )

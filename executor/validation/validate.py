@@ -62,8 +62,8 @@ class Validation:
 
     @property
     def passed(self) -> bool:
-        """Whether no judged row failed."""
-        return all(row.passed is not False for row in self.rows)
+        """Whether something ran, and no judged row failed."""
+        return bool(self.times) and all(row.passed is not False for row in self.rows)
 
 
 class Pair(NamedTuple):

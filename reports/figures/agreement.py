@@ -85,6 +85,8 @@ def table(found: Sequence[Pair], validation: Validation | None) -> Table:
     rows = []
     for row in judged(found, validation):
         words = "" if row.passed is None else tr(VERDICTS[row.passed].word)
+        if row.passed is None and row.tolerance_percent is not None:
+            words = tr("not judged")
         rows.append(
             (
                 row.policy,

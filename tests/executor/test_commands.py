@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +13,8 @@ import torch
 
 from benchmarks.gpu import program as gpu
 from benchmarks.gpu.results import ARCHIVE, read_archive
+from executor.validation.judge import judge
+from reports.validation import print_rows
 from sim.cost.steps.table import read_table
 from tests.command import kvtwin as command_line
 from workloads.columns import read_columns
@@ -203,6 +205,20 @@ def test_mistakes_take_one_line(folder: Path) -> None:
         ("validate trace.csv --model config.json --repeats 0 -o x", "--repeats 0"),
         ("calibrate --model config.json -o missing/x.json", "no such folder missing"),
         ("calibrate --model opt.json -o x.json", "the executor runs Llama-shaped models"),
+        (
+            "calibrate --model config.json --max-model-len 513 -o x.json",
+            "--max-model-len 513: config has rotations for 512 positions; expected at most",
+        ),
+        (
+            "validate trace.csv --model config.json --max-model-len 100000 -o x",
+            "--max-model-len 100,000: config has rotations for 512 positions",
+        ),
+        (  # one block of 16 tokens: K and V of 1 head of 16 x 4 B in 2 layers are 256 B a token
+            "validate trace.csv --model config.json --policy paging --kv-cache-memory 4KiB -o x",
+            "--policy paging: none of 12 requests fits, so nothing would run or be judged",
+        ),
+        ("validate trace.csv --model deepseek-v3 -o x", "deepseek-v3 has layers of other"),
+        ("validate trace.csv --model gpt-oss-20b -o x", "gpt-oss-20b has experts: the executor"),
         ("simulate trace.csv --model config.json", "--gpu: missing"),
         (
             "validate trace.csv --model config.json --policy paging --policy virtual+int8 -o x",
@@ -215,6 +231,15 @@ def test_mistakes_take_one_line(folder: Path) -> None:
         assert done.returncode == 2, (command, done.stderr)
         assert message in done.stderr
         assert done.stderr.count("\n") == 1
+
+
+def test_without_a_value_nothing_is_judged(capsys: pytest.CaptureFixture[str]) -> None:
+    """Answers of one token have no time between tokens."""
+    row = asdict(judge("p", "tpot_ms_mean", "free: TPOT", "ms", [(None, None)], 10.0))
+    print_rows({"schema_version": 1, "passed": True, "repeats": 1, "rows": [row]})
+    said = capsys.readouterr().out
+    assert "not judged" in said
+    assert "passed" not in said.replace("validation passed", "")
 
 
 def test_without_torch_it_says_what_to_install(folder: Path) -> None:

@@ -32,8 +32,8 @@ def test_each_round_is_judged_by_its_own_error() -> None:
     assert error([(9.0, 10.0), (18.0, 20.0), (40.0, 40.0)], 5.0) == (-10.0, False)
 
 
-def test_what_neither_side_defines_passes() -> None:
-    assert error([(None, None), (None, None)]) == (None, True)
+def test_what_neither_side_defines_is_not_judged() -> None:
+    assert error([(None, None), (None, None)]) == (None, None)
     assert error([(1.0, None)]) == (None, False)
     assert error([(1.0, 0.0)]) == (None, False)
     assert error([(0.0, 0.0)]) == (0.0, True)
