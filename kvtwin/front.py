@@ -1,6 +1,6 @@
 """What the commands `size`, `compare-run` and `report` do, as functions with results."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,10 +15,11 @@ from sim.model.geometry import Model
 from sim.policy.registry import label_of, parse_policy
 from sim.policy.spec import Policy
 from sim.run.ledgers import resolved
-from sim.run.options import EngineOptions
+from sim.run.options import EngineOptions, check_option
 from sim.run.report import report_runs
 from sim.run.simulation import Run, execute
 from workloads.errors import InputError
+from workloads.given import check_arguments, plain, said
 from workloads.spec import suggestion
 
 
@@ -44,9 +45,15 @@ def size(
     max_num_batched_tokens, gpu_memory_utilization, kv_cache_memory and kv_cache_dtype. Raises
     InputError where the model or a request doesn't fit.
     """
-    lengths = (context,) if isinstance(context, int) else tuple(context)
+    several = isinstance(context, Iterable) and not isinstance(context, str)
+    given = tuple(context) if several else (context,)  # type: ignore[arg-type]  # as asked above
+    lengths = [plain("context", length, int) for length in given]
     if not lengths:
         raise InputError("context: expected at least one length, in tokens")
+    for name, value in (("policy", policy), ("max_model_len", max_model_len), ("gpu", gpu)):
+        check_option(name, value)
+    if gpu is None:
+        raise InputError("gpu: missing")
     known = [field.name for field in fields(EngineOptions)]
     for name in options:
         if name not in known:
@@ -89,6 +96,7 @@ def compare_run(
 
     Raises InputError where the run can't be read, or couldn't be served whole.
     """
+    check_arguments(compare_run, locals())
     measured = read_measured(str(run_dir))
     setup = prediction(
         measured, model=model, gpu=gpu, tp=tp, engine=engine, cost=cost, profile=profile
@@ -97,13 +105,18 @@ def compare_run(
     return Compared(*pair, errors(*pair, tolerance))
 
 
-def report(runs: Run | Path | Sequence[Run | Path], path: str | Path) -> Path:
+def report(runs: Run | str | Path | Sequence[Run | str | Path], path: str | Path) -> Path:
     """Write the HTML report of runs, or of run folders, to `path`, which is returned.
 
     Raises InputError where a folder can't be read or the file can't be written.
     """
-    listed = [runs] if isinstance(runs, Run | Path) else list(runs)
-    return report_runs(listed, Path(path))
+    listed: list[Any] = list(runs) if isinstance(runs, list | tuple) else [runs]
+    if not listed:
+        raise InputError("report: expected at least one run")
+    for one in listed:
+        if not isinstance(one, Run | str | Path):
+            raise InputError(f"report {said(one)}: expected runs or their folders")
+    return report_runs([Path(one) if isinstance(one, str) else one for one in listed], path)
 
 
 def check_policy(policy: Policy | str, histories: int = 300) -> None:
@@ -116,4 +129,5 @@ def check_policy(policy: Policy | str, histories: int = 300) -> None:
         from sim.policy.laws import check_policy as check
     except ModuleNotFoundError as error:
         raise InputError(f"check_policy: {error}; expected `pip install hypothesis`") from None
-    check(policy, histories)
+    check_option("policy", policy)
+    check(policy, plain("histories", histories, int))

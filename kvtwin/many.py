@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from sim.run.keywords import INSTEAD
 from sim.sweep.answer import answer_lines
 from sim.sweep.given import grid_from
 from sim.sweep.grid import Grid, Value, read_values
@@ -16,6 +17,8 @@ from sim.sweep.search import Found, Search
 from sim.sweep.sweep import plan_of, run_sweep
 from sim.sweep.table import columns_of, write_table
 from workloads import read_trace
+from workloads.errors import InputError
+from workloads.given import check_arguments
 from workloads.schema import Trace
 
 if TYPE_CHECKING:
@@ -40,6 +43,7 @@ def sweep(
     With a `folder`, finished runs and the table are kept there, and are not run again. `jobs` are
     processes (every core), `on` is "here", "ray" or "ray://HOST:10001". Raises InputError.
     """
+    check_arguments(sweep, locals())
     import pandas as pd
 
     requests = trace if isinstance(trace, Trace) else read_trace(trace)
@@ -81,6 +85,7 @@ def search(
     With `sampler="tpe"` Optuna chooses so many `trials` of them instead of trying all. Raises
     InputError.
     """
+    check_arguments(search, locals())
     import pandas as pd
 
     requests = trace if isinstance(trace, Trace) else read_trace(trace)
@@ -95,6 +100,9 @@ def search(
 
 
 def _grid(options: dict[str, Any]) -> Grid:
+    for name, instead in {**INSTEAD, "output": "folder= keeps the runs and their table"}.items():
+        if name in options:
+            raise InputError(f"no option {name!r}; {instead}")
     return grid_from({name: _values(name, given) for name, given in options.items()})
 
 

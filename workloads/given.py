@@ -4,16 +4,24 @@ The command line's parser has read numbers and checked choices before; here noth
 numpy's numbers, which become Python's.
 """
 
-from collections.abc import Callable
+import reprlib
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import cache
 from numbers import Integral, Real
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
 from workloads.errors import InputError
 
-_SAID = {bool: "True or False", int: "a whole number", float: "a number", str: "text"}
+_SAID = {
+    bool: "True or False",
+    int: "a whole number",
+    float: "a number",
+    str: "text",
+    Path: "a path",
+}
 _MOST_SHOWN = 60
 
 
@@ -51,6 +59,12 @@ def check_fields(
                 object.__setattr__(options, field.name, checked)  # frozen for all but this
 
 
+def check_arguments(function: Callable[..., Any], given: Mapping[str, Any]) -> None:
+    """Check a function's arguments by its annotations; other than plain types are let through."""
+    for name, value in given.items():
+        plain(name, value, function.__annotations__[name])
+
+
 def plain(name: str, value: Any, hint: Any) -> Any:
     """The value if it is what the hint says. Raises InputError in one line."""
     accepted = _accepted(hint)
@@ -58,6 +72,9 @@ def plain(name: str, value: Any, hint: Any) -> Any:
         return value
     if isinstance(value, str):
         if str in accepted.types or value in accepted.choices:
+            return value
+    elif isinstance(value, Path):
+        if Path in accepted.types:
             return value
     elif not isinstance(value, bool):
         if accepted.types & {int, float} and isinstance(value, Integral):
@@ -68,11 +85,15 @@ def plain(name: str, value: Any, hint: Any) -> Any:
 
 
 def said(value: Any) -> str:
-    """A value in a message: text in quotes, a class by its name, anything long cut short."""
+    """A value in a message: text in quotes, a class by its name, things by their class's."""
     if isinstance(value, str):
         text = f'"{value}"'
+    elif isinstance(value, type):
+        text = value.__name__
+    elif value is None or isinstance(value, int | float | Path | list | tuple | dict):
+        text = reprlib.repr(value)
     else:
-        text = value.__name__ if isinstance(value, type) else repr(value)
+        text = f"({type(value).__name__})"
     text = " ".join(text.split())
     return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
 

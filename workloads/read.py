@@ -13,6 +13,7 @@ import numpy as np
 from workloads import prefix as prefix_blocks
 from workloads.catalog import SHIPPED, shipped
 from workloads.errors import InputError
+from workloads.given import said
 from workloads.outgoing import encodable
 from workloads.readers import chains, detect, documents, fault, records, table, threads
 from workloads.readers.format import Rejected, Selection, TraceFormat
@@ -151,6 +152,11 @@ def read_counted(
 
 
 def _place(path_or_name: str | PathLike[str]) -> _Place:
+    if not isinstance(path_or_name, str | PathLike):
+        raise InputError(
+            f"trace {said(path_or_name)}: expected a path, a shipped trace's name or a Trace; "
+            "Trace.of makes one of columns"
+        )
     given = fspath(path_or_name)
     entry, label = shipped(given), encodable(given)
     path = Path(given) if entry is None else entry.path

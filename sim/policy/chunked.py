@@ -19,6 +19,7 @@ class Chunked(Placement):
     chunk_tokens: int = 512
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.chunk_tokens < 1:
             raise InputError(f"chunked: chunk_tokens={self.chunk_tokens}, expected at least 1")
 

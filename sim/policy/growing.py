@@ -25,6 +25,7 @@ class Growing(Placement):
     allocator: Literal["first_fit", "buddy"] = "first_fit"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.start < 1:
             raise InputError(f"growing: start={self.start}, expected at least 1")
         if self.step < 0:

@@ -27,6 +27,7 @@ class Paging(Placement):
     layers: Literal["reserved", "unified", "capped"] = "reserved"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.block_size < 1:
             raise InputError(f"paging: block_size={self.block_size}, expected at least 1")
         if not 0 <= self.watermark < 1:

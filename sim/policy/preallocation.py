@@ -24,6 +24,7 @@ class Preallocation(Placement):
     allocator: Literal["first_fit", "buddy"] = "first_fit"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.max_len < 0:
             raise InputError(f"preallocation: max_len={self.max_len}, expected 0 or more")
 

@@ -21,6 +21,7 @@ class SlidingWindow(Retention):
     sinks: int = 4
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.window < 1:
             raise InputError(f"sliding_window: window={self.window}, expected at least 1")
         if self.sinks < 0:

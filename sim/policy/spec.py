@@ -11,6 +11,7 @@ from typing import NamedTuple
 from sim.model.layers import KvFormat
 from sim.policy.manager import Manager, Pool
 from workloads.errors import InputError
+from workloads.given import check_fields, said
 
 
 def spec_name(kind: type) -> str:
@@ -21,6 +22,10 @@ def spec_name(kind: type) -> str:
 @dataclass(frozen=True)
 class Policy(ABC):
     """Options of a policy. Equal specs behave equally."""
+
+    def __post_init__(self) -> None:
+        """Raises InputError for an option of another type. Subclasses that check more call it."""
+        check_fields(self, prefix=f"{spec_name(type(self))}: ")
 
     @property
     def limitation(self) -> str | None:
@@ -33,6 +38,11 @@ class Policy(ABC):
 
     def __add__(self, modifier: "Policy") -> "Policy":
         """`Paging(16) + Int8()`: the composition that `paging:block_size=16+int8` names."""
+        if not isinstance(modifier, Policy):
+            raise InputError(
+                f"{_name(self)} + {said(modifier)}: expected a policy such as Int8(), or the whole "
+                'as text, "paging+int8"'
+            )
         return compose(self, modifier)
 
 

@@ -26,6 +26,7 @@ class Quantised(Storage):
     zero: Side = "none"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.group < 0:
             raise InputError(f"{self.label}: group={self.group}, expected 0 (a head) or more")
 

@@ -27,6 +27,7 @@ class TopK(Retention):
     page: int = 16
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.k < 1:
             raise InputError(f"top_k: k={self.k}, expected at least 1")
         if self.page < 1:

@@ -26,6 +26,7 @@ class Virtual(Placement):
     page_kib: int = 64
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.page_kib not in PAGE_KIB:
             known = ", ".join(map(str, PAGE_KIB))
             raise InputError(f"virtual: page_kib={self.page_kib}, expected one of {known}")

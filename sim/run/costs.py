@@ -17,6 +17,7 @@ from sim.model.geometry import Model
 from sim.policy import plugins
 from sim.policy.registry import build
 from workloads.errors import InputError
+from workloads.given import check_fields
 from workloads.spec import key_values
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class FixedCost:
     seconds: float = 0.03
 
     def __post_init__(self) -> None:
+        check_fields(self, prefix="fixed: ")
         if not 0 < self.seconds <= 1e6:
             raise InputError(f"fixed: seconds={self.seconds}, expected more than 0, at most 1e6")
 

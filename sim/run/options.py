@@ -11,7 +11,7 @@ from sim.engine.limits import Batching, Preemption, Victim
 from sim.run.routing import RouterName as Router
 from sim.units import parse_bytes
 from workloads.errors import InputError
-from workloads.given import check_fields
+from workloads.given import check_fields, plain, said
 
 if TYPE_CHECKING:
     from sim.cost.kernels.profile import Profile
@@ -186,6 +186,14 @@ class RunOptions(EngineOptions):
     def swap_space_bytes(self) -> int:
         """Raises InputError for what is no size."""
         return size_bytes(self.swap_space, "--swap-space")
+
+
+def check_option(name: str, value: Any) -> None:
+    """Raises InputError for a value that isn't what the option of `RunOptions` takes."""
+    if expected := _instead(name, value):
+        raise InputError(f"{name} {said(value)}: expected {expected}")
+    if expected is None:
+        plain(name, value, RunOptions.__dataclass_fields__[name].type)
 
 
 def size_bytes(size: Size, where: str) -> int:

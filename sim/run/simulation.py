@@ -4,9 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from html import escape
-from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Concatenate, Literal, NamedTuple, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from sim.cost.base import StepCost
 from sim.cost.roofline import Roofline
@@ -29,6 +28,7 @@ from sim.run.driver import run_simulated
 from sim.run.engine_presets import DEFAULT, Engine
 from sim.run.form import compiled_log, compiles
 from sim.run.judged import expect_served, metrics_of
+from sim.run.keywords import by_keyword
 from sim.run.ledgers import resolved
 from sim.run.load import (
     Replay,
@@ -49,9 +49,6 @@ from sim.run.warm_up import WarmUp, parse_warm_up
 from workloads.errors import InputError
 from workloads.schema import Trace
 from workloads.spec import suggestion
-
-Options = ParamSpec("Options")
-Result = TypeVar("Result")
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -197,7 +194,12 @@ class Run:
         """Write the HTML report of this run to `path`, which is returned."""
         from sim.run.report import report_runs  # late: it loads plotly
 
-        return report_runs([self], Path(path))
+        return report_runs([self], path)
+
+    def __repr__(self) -> str:
+        setup = self.setup
+        system = f"{setup.name}: {setup.model.name} on {setup.device.name}"
+        return f"<Run {system}, {self.kind}, {len(setup.trace):,} requests>"
 
     def _repr_html_(self) -> str:
         """A table of the metrics, for notebooks."""
@@ -356,37 +358,13 @@ def execute(
     return Run(setup, log, model, metrics_of(setup, log))
 
 
-def _optioned(
-    make: Callable[[Trace | str | Path, RunOptions], Result],
-    options: Callable[Options, RunOptions],
-) -> Callable[Concatenate[Trace | str | Path, Options], Result]:
-    """The same by keyword: the options of `RunOptions` in place of one."""
-
-    def by_keyword(
-        trace: Trace | str | Path, /, *args: Options.args, **given: Options.kwargs
-    ) -> Result:
-        known = signature(options).parameters
-        for name in given:
-            if name not in known:
-                raise InputError(f"no option {name!r}; {suggestion(name, known)}")
-        return make(trace, options(*args, **given))
-
-    first = signature(make).parameters["trace"]
-    shown = signature(RunOptions).replace(
-        parameters=[first, *signature(options).parameters.values()]
-    )
-    by_keyword.__doc__ = make.__doc__
-    by_keyword.__signature__ = shown  # type: ignore[attr-defined]  # by help() and editors
-    return by_keyword
-
-
 def simulated(trace: Trace | str | Path, options: RunOptions) -> Run:
     """Replay a trace through one policy in simulated time, under the options of `RunOptions`."""
     return execute(prepared(trace, options))
 
 
-prepare = _optioned(prepared, RunOptions)
-simulate = _optioned(simulated, RunOptions)
+prepare = by_keyword(prepared, RunOptions)
+simulate = by_keyword(simulated, RunOptions)
 
 
 def _frame(columns: Mapping[str, Column]) -> "pd.DataFrame":

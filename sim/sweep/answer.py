@@ -95,7 +95,7 @@ def _record(searched: Searched, found: Found, trace: Trace) -> dict[str, Any]:
     slo = setup.level.text if setup.level else ""
     return {
         "answer": _what(searched, found, setup),
-        "worth": found.worth,
+        "worth": found.worth if found.at_once is None else None,
         "limit_found": found.at_once is None,
         "changes_answers": setup.limitation,
         "warning": found.row.get("unsteady"),

@@ -13,7 +13,7 @@ from math import isfinite, prod
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from sim.policy.registry import label_of, policies
-from sim.run.options import RunOptions
+from sim.run.options import RunOptions, check_option
 from workloads.errors import InputError
 from workloads.incoming import shown
 from workloads.options import bounded
@@ -116,6 +116,9 @@ def make_grid(base: RunOptions, axes: Mapping[str, Sequence[Value]]) -> Grid:
             raise InputError(f"--set {name}: no such option; {suggestion(name, known)}")
         if not len(values):
             raise InputError(f"--set {name}: expected at least one value")
+        if name in option_names():
+            for value in values:
+                check_option(name, value)
         if len({str(value) for value in values}) < len(values):
             raise InputError(f"--set {name}: a value is given twice")
     return Grid(base, {name: tuple(values) for name, values in axes.items()})

@@ -181,6 +181,6 @@ def test_options_of_another_type_are_refused(option: dict[str, object], message:
 
 
 def test_numbers_of_numpy_are_numbers() -> None:
-    options = RunOptions(model="llama-2-7b", first=np.int64(5), request_rate=np.float32(0.5))
+    options = RunOptions(model="llama-2-7b", first=np.int64(5), request_rate=np.float32(0.5))  # type: ignore[arg-type]
     assert (type(options.first), options.first) == (int, 5)
     assert (type(options.request_rate), options.request_rate) == (float, 0.5)

@@ -366,7 +366,8 @@ def test_a_level_that_holds_with_all_at_once_has_no_limit() -> None:
     text = "\n".join(answer_lines(searched, steady(8)))
     assert "No limit found on 1 × a100-40gb: ttft_p100=2s holds with all 8 requests at once" in text
     assert "What binds: nothing but the level itself" in text
-    assert not answer_record(searched, steady(8))["best"]["limit_found"]
+    record = answer_record(searched, steady(8))["best"]
+    assert (record["limit_found"], record["worth"]) == (False, None)
     users = Search(make_grid(base, {}), steady(8), question_of("users")).answer()
     assert users.best is not None
     assert (users.best.worth, users.best.at_once) == (8, 8)
