@@ -122,8 +122,8 @@ def report(runs: Run | str | Path | Sequence[Run | str | Path], path: str | Path
 def check_policy(policy: Policy | str, histories: int = 300) -> None:
     """Check every law of a policy's manager over generated histories (`sim.policy.laws`).
 
-    Raises AssertionError with the shortest history found that breaks one, InputError where
-    hypothesis is missing or the policy accepts no pool.
+    Raises LawBroken, an AssertionError, with the shortest history found that breaks one; InputError
+    where hypothesis is missing or the policy accepts no pool.
     """
     try:
         from sim.policy.laws import check_policy as check

@@ -5,16 +5,19 @@ history as one string of bytes: its own state machines draw every step by itself
 ten times what the laws do.
 """
 
+import traceback
 from collections.abc import Callable
 from copy import deepcopy
+from pathlib import Path
 
 import numpy as np
-from hypothesis import Phase, given, note, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
+from hypothesis.errors import HypothesisException
 
 from sim.model.layers import LayerGroup
 from sim.policy.manager import Manager, Pool, Stored
-from sim.policy.registry import parse_policy
+from sim.policy.registry import label_of, parse_policy
 from sim.policy.spec import Policy
 from sim.sequence import Sequence
 from workloads.errors import InputError
@@ -27,6 +30,10 @@ MIXED = (LayerGroup(1, "full", 1, 32, 32), LayerGroup(2, "window", 1, 32, 32, wi
 KINDS = (FULL, MIXED, WIDE)
 
 
+class LawBroken(AssertionError):
+    """A policy, the law that it breaks, and the shortest history found that does, in one line."""
+
+
 def check_policy(
     policy: Policy | str,
     histories: int = 300,
@@ -35,8 +42,8 @@ def check_policy(
     """Serve so many generated histories with the policy, and check every law after every event.
 
     Once for each of the `kinds` of model whose pools the policy accepts. The same histories each
-    time. Raises AssertionError with the shortest history found that breaks a law, InputError where
-    the policy accepts none of the pools.
+    time. Raises LawBroken with the shortest history found that breaks a law, InputError where the
+    policy accepts none of the pools.
     """
     spec = parse_policy(policy) if isinstance(policy, str) else policy
     refusals = {groups: _refusal(spec, groups) for groups in kinds}
@@ -47,7 +54,8 @@ def check_policy(
 
 
 def check(contract: "type[Contract]", histories: int) -> None:
-    """So many histories of requests under the contract."""
+    """So many histories of requests under the contract. Raises LawBroken."""
+    last: list[Contract] = []  # hypothesis ends with the shortest one
 
     @settings(
         max_examples=histories,
@@ -55,12 +63,31 @@ def check(contract: "type[Contract]", histories: int) -> None:
         derandomize=True,
         database=None,
         phases=(Phase.generate, Phase.shrink),
+        report_multiple_bugs=False,
     )
     @given(st.binary(min_size=(1 + STEPS) * WORD, max_size=(1 + STEPS) * WORD))
     def serve(history: bytes) -> None:
-        contract().serve(history)
+        last[:] = [contract()]
+        last[0].serve(history)
 
-    serve()
+    try:
+        serve()
+    except HypothesisException:
+        raise
+    except Exception as error:
+        history = "; ".join(last[0].story)
+        message = f"{label_of(contract.spec)}: {_law(error)}; the shortest history: {history}"
+        raise LawBroken(message) from (None if isinstance(error, AssertionError) else error)
+
+
+def _law(error: Exception) -> str:
+    """What was broken in words; where, if a policy raised it itself."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    text = " ".join(str(error).split()) or f"{frame.line}"
+    if not isinstance(error, AssertionError):
+        text = f"{type(error).__name__}: {text}"
+    ours = Path(frame.filename).parent == Path(__file__).parent
+    return text if ours else f"{text} ({Path(frame.filename).name}, line {frame.lineno})"
 
 
 def _refusal(spec: Policy, groups: tuple[LayerGroup, ...]) -> InputError | None:
@@ -70,6 +97,8 @@ def _refusal(spec: Policy, groups: tuple[LayerGroup, ...]) -> InputError | None:
         spec.manager(pool(low + 1, low // 4 + 1, groups))
     except InputError as error:
         return error
+    except Exception:
+        return None  # a history tells what it is
     return None
 
 
@@ -121,7 +150,6 @@ class Contract:
             if which:  # 0: none, so that shorter histories are found
                 events = self.events()
                 event, word = events[which % len(events)], int.from_bytes(numbers)
-                note(f"{event.__name__}({word})")
                 event(word)
                 self.conserves_bytes()
         self.end()
@@ -141,6 +169,7 @@ class Contract:
         low, high = self.tokens
         longest, more = cut(word, low - low // 4, high - low)
         self.max_len = low // 4 + longest
+        self.story = [f"a pool of {low + more} tokens for requests of up to {self.max_len}"]
         self.pool = pool(low + more, self.max_len, self.groups)
         self.manager = self.spec.manager(self.pool)
         self.empty = self.manager.memory()
@@ -148,7 +177,7 @@ class Contract:
         self.decoding: list[Sequence] = []
         self.resting: list[Sequence] = []
         self.count = 0
-        assert self.manager.longest() >= 1
+        assert self.manager.longest() >= 1, "longest() is below 1, so nothing can be served"
 
     def admit(self, word: int) -> None:
         """Admitted means that the whole context can be allocated, if need be chunk by chunk."""
@@ -158,6 +187,7 @@ class Contract:
             return
         seq = Sequence(self.count, 0, prompt, min(output, longest - prompt))
         self.count += 1
+        self.story.append(f"request {seq.index} comes, prompt {prompt}, output {seq.output}")
         self._admit(seq, first)
 
     def _admit(self, seq: Sequence, first: int) -> None:
@@ -167,12 +197,14 @@ class Contract:
         whole = manager.can_begin(seq, seq.target)  # in one chunk, which windows don't shorten
         assert answers(manager) == before, "a question changed something"
         if not fits:
-            assert manager.decoding or self.prefilling or self.resting, "never to be served"
+            assert manager.decoding or self.prefilling or self.resting, (
+                f"request {seq.index} isn't admitted, though nobody else holds memory"
+            )
             return
         manager.admit(seq)
         left = seq.target - seq.stored
         assert manager.can_extend(seq, left if whole else min(first, left)), (
-            "admitted, but doesn't fit"
+            f"request {seq.index} is admitted, but its context can't be allocated"
         )
         self.prefilling.append(seq)
         self._extend(seq, first)
@@ -185,8 +217,9 @@ class Contract:
         if not fits:
             self._preempt(seq)
             return
+        self.story.append(f"{tokens} tokens of request {seq.index} are prefilled")
         manager.extend(seq, tokens)
-        assert seq.stored == stored + tokens
+        assert seq.stored == stored + tokens, "extend() stored another number of tokens"
         if seq.stored == seq.target:
             self.prefilling.remove(seq)
             seq.generated += 1
@@ -206,12 +239,13 @@ class Contract:
         before = answers(manager)
         steps = manager.growable(limit)
         assert answers(manager) == before, "a question changed something"
-        assert 0 <= steps <= limit
+        assert 0 <= steps <= limit, f"growable({limit}) is {steps}"
         if not steps:
             assert not grows(deepcopy(manager)), "growth is refused, though a step has its memory"
             self._preempt((self.prefilling or self.decoding)[-1])
             return
         taken = min(taken, steps)
+        self.story.append(f"{taken} steps of decoding")
         single = deepcopy(manager, {id(self.pool): self.pool, id(manager.pool): manager.pool})
         rows = [manager.reads()]
         repeated: list[int] = []  # how often each step was said to repeat
@@ -223,10 +257,10 @@ class Contract:
             repeated.append(single.repeatable(taken - len(rows) + 1))
         manager.grow(taken)
         assert answers(manager) == answers(single), "one by one ends elsewhere"
-        assert 0 <= repeated[0] <= taken - 1
+        assert 0 <= repeated[0] <= taken - 1, f"repeatable({taken - 1}) is {repeated[0]}"
         first, growth = rows[1]  # what is repeated reads more by the same amount each time
         for n in range(1, repeated[0] + 1):
-            assert rows[1 + n][0] == first + n * growth
+            assert rows[1 + n][0] == first + n * growth, "a repeated step reads something else"
         for seq in [s for s in self.decoding if self._generated(s) == s.output]:
             self._finish(seq)
 
@@ -235,7 +269,9 @@ class Contract:
 
     def _finish(self, seq: Sequence) -> None:
         self.decoding.remove(seq)
-        if seq.index % 3 == 0:
+        rests = seq.index % 3 == 0
+        self.story.append(f"request {seq.index} {'rests' if rests else 'leaves'}")
+        if rests:
             self.manager.rest(seq)
             self.resting.append(seq)
         else:
@@ -243,6 +279,7 @@ class Contract:
         assert seq.stored == seq.final, "the last sampled token's KV is never written"
 
     def _preempt(self, seq: Sequence) -> None:
+        self.story.append(f"request {seq.index} is preempted")
         if seq.joined_tick >= 0:
             seq.generated = self._generated(seq)
             self.decoding.remove(seq)
@@ -256,6 +293,7 @@ class Contract:
     def leave(self, word: int) -> None:
         """One is preempted, or has rested long enough."""
         if self.resting:
+            self.story.append(f"request {self.resting[-1].index} leaves")
             self.manager.release(self.resting.pop())
         else:
             self._preempt(self.decoding[word % len(self.decoding)])
@@ -266,33 +304,47 @@ class Contract:
         manager.check_integrity()
         stored = sum(s.stored for s in self.prefilling + self.resting)
         grown = sum(s.stored + manager.tick - s.joined_tick for s in self.decoding)
-        assert (manager.prefilled, manager.context) == (stored, grown)
-        assert manager.decoding == len(self.decoding)
-        assert manager.live_tokens() <= stored + grown
+        counted = (manager.prefilled, manager.context, manager.decoding)
+        assert counted == (stored, grown, len(self.decoding)), (
+            f"prefilled, context, decoding are {counted}, not {stored, grown, len(self.decoding)}"
+        )
+        assert manager.live_tokens() <= stored + grown, "live_tokens() is more than there are"
         memory = manager.memory()
         holding = [s for s in self.prefilling + self.resting + self.decoding if s.held]
         states = len(holding) * manager.pool.state_bytes
-        assert memory.live - states <= (stored + grown) * manager.pool.payload_bytes
+        assert memory.live - states <= (stored + grown) * manager.pool.payload_bytes, (
+            f"memory().live is {memory.live} B, more than {stored + grown} tokens have"
+        )
         if groups := manager.live_by_group():
-            assert sum(payload for payload, _ in groups) == memory.live - states
-            assert sum(side for _, side in groups) <= memory.metadata  # landmarks come beside
-        assert manager.uses(manager.tally()) == (*memory, manager.cached_bytes())
-        assert min(manager.reads()) >= 0
-        assert all(type(size) is int for size in (*memory, *manager.reads()))
+            payload, side = (sum(sizes) for sizes in zip(*groups, strict=True))
+            assert payload == memory.live - states, "live_by_group() sums to something else"
+            assert side <= memory.metadata, "live_by_group() has more side data than there is"
+        assert manager.uses(manager.tally()) == (*memory, manager.cached_bytes()), (
+            "uses(tally()) isn't memory() and cached_bytes()"
+        )
+        reads = manager.reads()
+        assert min(reads) >= 0, f"reads() is {reads}, below 0"
+        assert all(type(size) is int for size in (*memory, *reads)), (
+            f"memory() and reads() aren't all integers: {memory}, {reads}"
+        )
 
     def _tallies_by_column(self) -> None:
         """Whole columns of tallies turn into what each of them does."""
         tally = self.manager.tally()
         columns = tuple(np.array([0, count, count]) for count in tally)
         for one, column in zip(self.manager.uses(tally), self.manager.uses(columns), strict=True):
-            assert np.broadcast_to(column, 3)[1:].tolist() == [one, one]
+            assert np.broadcast_to(column, 3)[1:].tolist() == [one, one], (
+                "uses() of columns of tallies isn't uses() of each"
+            )
 
     def end(self) -> None:
         """When all have left, everything is free again."""
         self._tallies_by_column()
         for seq in self.prefilling + self.decoding + self.resting:
+            self.story.append(f"request {seq.index} leaves")
             self.manager.release(seq)
         self.manager.check_integrity()
         memory = self.manager.memory()
-        assert memory.free + memory.external == self.pool.capacity_bytes
-        assert memory.live == memory.reserved == memory.internal == memory.metadata == 0
+        assert memory.free + memory.external == self.pool.capacity_bytes, (
+            f"all have left, but not all memory is free: {memory}"
+        )

@@ -253,8 +253,9 @@ class Manager(ABC):
     def check_integrity(self) -> None:
         """Raise AssertionError where the state contradicts itself. Costs more than a step."""
         memory = self.memory()
-        assert min(memory) >= 0, memory
-        assert sum(memory) == self.pool.capacity_bytes, memory
-        assert self.decoding >= 0
-        assert self.context >= 0
-        assert self.prefilled >= 0
+        assert min(memory) >= 0, f"memory() has a part below 0: {memory}"
+        assert sum(memory) == self.pool.capacity_bytes, (
+            f"memory() sums to {sum(memory)} B, the pool to {self.pool.capacity_bytes} B: {memory}"
+        )
+        counts = (self.decoding, self.context, self.prefilled)
+        assert min(counts) >= 0, f"decoding, context, prefilled are {counts}: one is below 0"

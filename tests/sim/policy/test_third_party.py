@@ -118,7 +118,8 @@ def test_what_a_file_prints_is_no_part_of_the_answer(written: Path) -> None:
 
 
 def test_a_law_that_is_broken_is_found(written: Path) -> None:
-    """Leases that are never given back, and leases that forget a token's side."""
+    """Leases that keep a token back, that count wrongly and that raise: the policy, the law and the
+    shortest history in one line. A token of a request that left is nobody's."""
     code = """
 from kv_lease import Lease, Leases
 from sim.policy.laws import check_policy
@@ -126,15 +127,29 @@ class Hoarding(Leases):
     def release(self, seq):
         super().release(seq)
         self.taken += 1
-class Hoard(Lease):
+class Losing(Leases):
+    def memory(self):
+        return super().memory()._replace(metadata=3)
+class Raising(Leases):
+    def release(self, seq):
+        {}[seq.index]
+class Broken(Lease):
     def place(self, pool, retained):
-        return Hoarding(pool, pool.capacity_bytes // pool.token_bytes)
-try:
-    check_policy(Hoard(), histories=20)
-except AssertionError as error:
-    print("found")
+        return kind(pool, pool.capacity_bytes // pool.token_bytes)
+for kind in (Hoarding, Losing, Raising):
+    try:
+        check_policy(Broken(share=0.5))
+    except AssertionError as error:
+        print(type(error).__name__, error)
 """
-    assert run(written, code).splitlines()[-1] == "found"
+    hoarding, losing, raising = run(written, code).splitlines()
+    for line in (hoarding, losing, raising):
+        assert re.match(r"LawBroken broken:share=0\.5: .*; the shortest history: a pool of ", line)
+    assert "all have left, but not all memory is free: Memory(live=0, reserved=" in hoarding
+    assert hoarding.endswith("request 0 leaves")
+    assert re.search(r"broken:share=0.5: memory\(\) sums to (\d+) B, the pool to ", losing)
+    assert losing.endswith(" for requests of up to 11")  # before anything comes
+    assert ": KeyError: 0 (<string>, line 13); " in raising
 
 
 def test_a_manager_that_brings_its_table_is_executed(written: Path) -> None:
