@@ -178,6 +178,7 @@ class RunInfo(Part):
     capacity: tuple[Capacity, ...] = ()
     order: Whole | None = None  # position among the runs of one command
     closed_loop: ClosedLoop | None = None
+    horizon_s: Number | None = None  # where it was stopped, whoever waited
     warm_up: WarmUp | None = None
     replay: Literal["answers", "stamps"] | None = None  # of a trace with sessions
     counted: tuple[str, ...] = ()  # metrics that a measured engine counted itself

@@ -22,6 +22,10 @@ HANDFUL = 4
 MOMENT = 0.01
 """Share of the span of arrivals: a run that catches up within it was never behind."""
 
+FEW = 25
+"""Fewer arrivals say nothing of a run that was stopped: where 4/5 of a load are served, it takes so
+many until more than a HANDFUL wait."""
+
 
 class Service(NamedTuple):
     """Rates in requests/s, times in s since the trace's start; None where nothing says."""
@@ -35,6 +39,8 @@ class Service(NamedTuple):
     peak_s: float
     grows: bool  # the queue still does as arrivals end
     arrivals_end_s: float
+    arrived: int = 0  # requests before the run was stopped
+    too_few: bool = False  # it was, after FEW: nothing can be said of its load
 
     @property
     def keeps_up(self) -> bool:
@@ -70,10 +76,12 @@ def _service(key: _Key) -> Service:
         return Service(None, served, None, None, 0, 0, 0.0, False, 0.0)
     offered = run.requests["arrival_s"]
     if run.count("unfinished"):
-        offered = offered[offered <= arrival[-1]]
+        offered = offered[_before_the_end(run, offered, float(arrival[-1]))]
+    few = len(offered) < min(FEW, len(run.requests["arrival_s"]))
     span = float(offered[-1] - offered[0])
     if not span:
-        return Service(None, served, None, None, n, n, float(arrival[0]), False, float(arrival[0]))
+        at_s = float(arrival[0])
+        return Service(None, served, None, None, n, n, at_s, False, at_s, len(offered), few)
     counting = _counting(run, offered)
     closed = run.info.closed_loop is not None and not run.info.closed_loop.paced
     behind = (waiting > max(HANDFUL, BEHIND * n)) & (not closed)  # no more ask than are answered
@@ -87,7 +95,7 @@ def _service(key: _Key) -> Service:
                 since = up = None
     before = int(waiting[np.searchsorted(arrival[:-1], offered[0] + 0.75 * span)])
     return Service(
-        len(counting) / float(np.ptp(counting)),
+        _rate(run, counting),
         served,
         since,
         up,
@@ -96,7 +104,25 @@ def _service(key: _Key) -> Service:
         float(arrival[peak]),
         int(waiting[-1]) > before,
         float(arrival[-1]),
+        len(offered),
+        few,
     )
+
+
+def _rate(run: Run, counting: NDArray[Any]) -> float:
+    """Requests a second: over the span of their arrivals, or up to the horizon."""
+    if run.info.horizon_s is None or not run.count("unfinished"):
+        return len(counting) / float(np.ptp(counting))
+    warm_up = run.info.warm_up
+    late = warm_up is not None and counting[0] >= warm_up.end_s
+    since_s = warm_up.end_s if warm_up is not None and late else 0.0
+    return len(counting) / (run.info.horizon_s - since_s)
+
+
+def _before_the_end(run: Run, arrival: NDArray[Any], last_s: float) -> NDArray[np.bool_]:
+    """Whether each came before the run was stopped: at its horizon, else after `last_s`."""
+    stopped_s = run.info.horizon_s
+    return arrival <= last_s if stopped_s is None else arrival < stopped_s
 
 
 def _counting(run: Run, offered: NDArray[Any]) -> NDArray[Any]:
@@ -124,7 +150,8 @@ def queue(run: Run) -> tuple[NDArray[Any], NDArray[np.int64]]:
     if np.isnan(start).any():
         times = np.concatenate([table["finish_s"], table["first_token_s"], start])
         end = np.nanmax(times) if np.isfinite(times).any() else -np.inf
-        arrival, start = arrival[arrival <= end], start[arrival <= end]
+        kept = _before_the_end(run, arrival, end)
+        arrival, start = arrival[kept], start[kept]
     order = np.argsort(arrival, kind="stable")
     arrival, start = arrival[order], start[order]
     started = np.searchsorted(np.sort(start), arrival, side="right")  # NaN: never, sorted last

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from reports import agreement, closed, sweep
+from reports import agreement, closed, sweep, wasted
 from reports.cuts import cut_sentences, served_whole_by_memory
 from reports.formats import counted, duration, gib, listed, rate_per_s
 from reports.language import retold, tr
@@ -16,7 +16,6 @@ from reports.load import Run
 from reports.ranking import CLOSE, cost_models, limitation, ranked, simplicity, tied, unlike
 from reports.replays import first_words, replays
 from reports.service import service
-from reports.theme import USES, WASTE
 from reports.validation import Row, Validation
 
 RULE = (
@@ -24,7 +23,8 @@ RULE = (
     "end-to-end latency, among the policies that keep the model's answers as they are; what "
     "differs by less than 1 % is a tie, and the simplest is named. "
     "Falling behind: more than 2 % of all requests (and more than 4) wait to be started, for 1 % "
-    "of the span of arrivals or longer. Offered: requests ÷ the span of their arrivals. "
+    "of the span of arrivals or longer. Offered: requests ÷ the span of their arrivals; of a run "
+    "stopped at a horizon, those before it ÷ the horizon. "
     "Waste: memory that holds no token and that no other request can have "
     "(reserved, internal, external)."
 )
@@ -70,7 +70,7 @@ def verdict(runs: Sequence[Run], validation: Validation | None = None) -> Verdic
         *_ties(ties),
         *vital,
         *_unknown_limitations(runs),
-        *_waste(judged, best),
+        *wasted.sentences(judged, best),
     )
     return Verdict(*_tone(best), headline, details, best.label if judged[1:] else None, vital)
 
@@ -83,7 +83,7 @@ def comparable(runs: Sequence[Run]) -> bool:
 
 def _tone(run: Run) -> tuple[str, str]:
     found = service(run)
-    if not found.keeps_up:
+    if not found.keeps_up and not found.too_few:
         return "failed", tr("falls behind the load")
     if run.count("unfinished"):
         return "mixed", tr("stopped before the end")
@@ -103,7 +103,7 @@ def _alone(run: Run) -> str:
     found = service(run)
     if users := closed.loop(run):
         return closed.alone(run, users)
-    if found.offered is None:
+    if found.offered is None and not found.too_few:
         return tr(
             "{requests} that arrive at once take {time} with {label}: {served} requests/s.",
             requests=counted(len(run.requests["status"]), "request"),
@@ -113,7 +113,7 @@ def _alone(run: Run) -> str:
         )
     rates = tr(
         "{offered} requests/s offered, {served} served",
-        offered=rate_per_s(found.offered),
+        offered=rate_per_s(found.offered or 0.0),
         served=rate_per_s(found.served or 0.0),
     )
     return f"{_bears(run)}{tr(': ')}{rates}{tr('.')}"
@@ -122,6 +122,12 @@ def _alone(run: Run) -> str:
 def _bears(run: Run) -> str:
     """Whether the run keeps up, without a full stop."""
     found = service(run)
+    if found.too_few:
+        return tr(
+            "{label} is stopped when {requests} have arrived, too few to judge",
+            label=run.label,
+            requests=counted(found.arrived, "request"),
+        )
     if found.behind_from_s is None:
         return tr("{label} keeps up", label=run.label)
     since = duration(found.behind_from_s)
@@ -140,6 +146,14 @@ def _against(judged: Sequence[Run], best: Run, ties: list[str]) -> str:
     own = service(best)
     if users := closed.loop(best):
         return closed.against(best, ranked(judged)[-1], users)
+    if own.too_few:
+        return tr(
+            "Stopped when {requests} have arrived, too few to judge: {label} serves {served} "
+            "requests/s.",
+            requests=counted(own.arrived, "request"),
+            label=best.label,
+            served=rate_per_s(own.served or 0.0),
+        )
     up = [run for run in judged if service(run).keeps_up]
     behind = [run for run in judged if not service(run).keeps_up]
     served = rate_per_s(own.served or 0.0)
@@ -190,14 +204,14 @@ def _against(judged: Sequence[Run], best: Run, ties: list[str]) -> str:
 
 def _worst(run: Run) -> str:
     served = rate_per_s(service(run).served or 0.0)
-    wasted = _wasted(run)
-    if wasted is None:
+    lost = wasted.share(run)
+    if lost is None:
         return tr("{label} serves {served}.", label=run.label, served=served)
     return tr(
         "{label} serves {served} and wastes {wasted} %.",
         label=run.label,
         served=served,
-        wasted=f"{wasted:.3g}",
+        wasted=f"{lost:.3g}",
     )
 
 
@@ -296,47 +310,6 @@ def _unknown_limitations(runs: Sequence[Run]) -> tuple[str, ...]:
             "model's answers."
         ),
     )
-
-
-def _waste(judged: Sequence[Run], best: Run) -> tuple[str, ...]:
-    own, live = _wasted(best), best.value("kv_live_share_mean")
-    if own is None or live is None:
-        return ()
-    text = tr(
-        "Of its KV budget of {budget}, {live} % holds live tokens on average and {wasted} % is "
-        "wasted",
-        budget=gib(best.info.pool.capacity_bytes),
-        live=f"{live:.1f}",
-        wasted=f"{own:.1f}",
-    )
-    worst = max(judged, key=lambda run: _wasted(run) or 0.0)
-    most = _wasted(worst) or 0.0
-    if worst is best:
-        return (f"{text}{_mostly(best)}{tr('.')}",)
-    lost = gib(most / 100 * worst.info.pool.capacity_bytes)
-    other = tr(
-        "{label} wastes most: {share} % ({size})",
-        label=worst.label,
-        share=f"{most:.1f}",
-        size=lost,
-    )
-    return (f"{text}{tr('. ')}{other}{_mostly(worst)}{tr('.')}",)
-
-
-def _wasted(run: Run) -> float | None:
-    shares = [run.value(f"kv_{use}_share_mean") for use in WASTE]
-    known = [share for share in shares if share is not None]
-    return sum(known) if known else None
-
-
-def _mostly(run: Run) -> str:
-    """Names the largest part of the waste, where there is any to speak of."""
-    use = max(WASTE, key=lambda use: run.value(f"kv_{use}_share_mean") or 0.0)
-    share = run.value(f"kv_{use}_share_mean") or 0.0
-    if share < 0.1:
-        return ""
-    look = USES[use]
-    return tr(", most of it {use} ({meaning})", use=tr(look.label), meaning=tr(look.meaning))
 
 
 def _unlike(runs: Sequence[Run], what: str) -> Verdict:

@@ -5,6 +5,7 @@ With one server of 2 s, request i starts at 2i: before arrival k, k − (⌊k/2�
 That is at most 4 (the larger of 4 and 2 % of 100) up to k = 10, and 49 at the last arrival.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +22,8 @@ PREALLOCATION = Case("preallocation", internal=0.75)
 # 50 arrivals a second apart, then one every 3 s: k arrives at t = 49 + 3(k − 49) and finds
 # k − (⌊t/2⌋ + 1) waiting, at most 4 of them from k = 88 on, at 166 s.
 BURST = Case(arrivals_s=(*map(float, range(50)), *(49 + 3.0 * i for i in range(1, 51))))
+# At 0, 5, … s, so six before 30 s, where the run is stopped; the last is served at 27 s.
+SELDOM = Case(requests=400, rate=0.2, servers=10, unfinished=394)
 FORGETS = "forgets old tokens"
 ROUNDS = "rounds keys and values to 8 bits"
 POOL = {"token_bytes": 819_200, "max_len": 2048}
@@ -144,6 +147,36 @@ TABLE = {
         # of the 82 arrivals until then, over 81 s
         f"{P16} keeps up: 1.01 requests/s offered, 0.988 served.",
         "20 of 100 requests are unfinished: the run was stopped before.",
+    ),
+    "stopped at a horizon": Expected(
+        [Case(servers=10, unfinished=20)],
+        "mixed",
+        # 82 of them come before 82 s, and 80 are served until 81 s
+        f"{P16} keeps up: 1 requests/s offered, 0.988 served.",
+        "20 of 100 requests are unfinished: the run was stopped before.",
+        {0: {"horizon_s": 82.0}},
+    ),
+    "stopped with hundreds waiting": Expected(
+        # one server of 8 s has taken six until 41 s; before request k of 41, at k s, wait k - 1 -
+        # k // 8, which is more than 4 from k = 6 on
+        [Case(service_s=8.0, unfinished=94)],
+        "failed",
+        f"{P16} falls behind from 5 s: 1 requests/s offered, 0.125 served.",
+        changes={0: {"horizon_s": 41.0}},
+    ),
+    "stopped too soon to judge": Expected(
+        [SELDOM],
+        "mixed",
+        f"{P16} is stopped when 6 requests have arrived, too few to judge: 0.2 requests/s offered, "
+        "0.222 served.",
+        "394 of 400 requests are unfinished: the run was stopped before.",
+        {0: {"horizon_s": 30.0}},
+    ),
+    "two stopped too soon to judge": Expected(
+        [SELDOM, replace(SELDOM, name=P128, service_s=4.0)],
+        "mixed",
+        f"Stopped when 6 requests have arrived, too few to judge: {P16} serves 0.222 requests/s.",
+        changes={0: {"horizon_s": 30.0}, 1: {"horizon_s": 30.0}},
     ),
     "lossy by policy": Expected(
         [Case("sliding_window:window=8", servers=10, service_s=1.0, limitation=FORGETS), FREE],
