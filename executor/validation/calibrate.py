@@ -156,9 +156,7 @@ class Calibration:
                 **{name: version_of(name) for name in ("kvtwin", "torch", "numpy")},
             },
             hardware=self._hardware,
-            model=ModelKey(
-                name=model.name, parameters=model.parameters, dtype_bytes=model.dtype_bytes
-            ),
+            model=ModelKey.of(model),
             method=f"median of {len(rounds)} rounds of means over 20 ms, a step to warm up before",
             elapsed_s=sum(one.elapsed_s for one in rounds),
             dense=_line(dense),

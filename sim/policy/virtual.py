@@ -33,7 +33,10 @@ class Virtual(Placement):
 
     def place(self, pool: Pool, retained: Retained) -> Manager:
         if retained.landmark_bytes:
-            raise InputError("virtual+top_k: pages hold no landmarks; expected mode=evict")
+            raise InputError(
+                "virtual+top_k: pages hold no landmarks; expected mode=evict, which is simulated "
+                "and not executed"
+            )
         if retained.kept is None:
             return VirtualPages(pool, self.page_kib * 1024)
         manager = VirtualRings(pool, self.page_kib * 1024)

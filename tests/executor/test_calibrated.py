@@ -1,13 +1,14 @@
 """The calibrated cost model: exact on what was measured, linear between, honest beyond."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sim.cost.steps.model import Calibrated, interpolate
-from sim.cost.steps.table import CostTable, read_table
+from sim.cost.steps.table import CostTable, ModelKey, read_table
 from sim.model.presets import find_model
 from sim.plan import AS_PER_S, Chunk, StepPlan
 from sim.policy.registry import parse_policy
@@ -143,6 +144,19 @@ def test_other_models_and_policies_are_refused() -> None:
         Calibrated(table(), find_model("llama-3-8b"), PAGING, "auto", TOKEN)
     with pytest.raises(InputError, match="has no such policy with auto KV, only preallocation"):
         Calibrated(table(policy="preallocation"), MODEL, PAGING, "auto", TOKEN)
+
+
+def test_other_windows_are_refused() -> None:
+    """Layers with windows read less: as many parameters, and other times."""
+    content = json.loads(table().model_dump_json())
+    content["model"]["windows"] = [0] * 4
+    known = CostTable.model_validate(content)
+    Calibrated(known, MODEL, PAGING, "auto", TOKEN)
+    (group,) = MODEL.groups
+    other = replace(MODEL, groups=(replace(group, kind="window", window=64),))
+    with pytest.raises(InputError, match="not with llama-small, whose layers have other windows"):
+        Calibrated(known, other, PAGING, "auto", TOKEN)
+    assert ModelKey.of(MODEL) == known.model
 
 
 def test_a_table_of_another_token_size_is_refused() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import asdict, replace
@@ -154,6 +155,45 @@ def test_a_validation_can_be_done_again_in_its_place(folder: Path) -> None:
     for _ in range(2):
         done = kvtwin(command, folder)
         assert done.returncode in (0, 1), done.stderr
+
+
+def test_steps_beyond_the_table_are_told(folder: Path) -> None:
+    """Prompts of up to 107 tokens and answers of up to 24, by times of contexts of up to 32."""
+    few = "--policy paging:block_size=16 --max-num-seqs 1 --max-num-batched-tokens 32"
+    done = kvtwin(
+        f"calibrate --model config.json {few} --max-model-len 32 --kv-cache-memory 64KiB "
+        "-o few.json",
+        folder,
+    )
+    assert done.returncode == 0, done.stderr
+    command = (
+        "validate trace.csv --model config.json --policy paging:block_size=16 --cost few.json "
+        f"--first 4 --repeats 1 {SMALL} -o beyond"
+    )
+    done = kvtwin(command, folder)
+    assert done.returncode in (0, 1), done.stderr
+    assert re.search(
+        r"^paging:block_size=16: warning: [\d.]+ % of steps lie beyond what was measured$",
+        done.stdout,
+        re.MULTILINE,
+    )
+    done = kvtwin(f"{command} --json", folder)
+    json.loads(done.stdout)
+    assert "lie beyond what was measured" in done.stderr
+
+
+def test_a_table_of_other_windows_is_refused(folder: Path) -> None:
+    layers = ["sliding_attention", "full_attention"]
+    content = {**CONFIG, "sliding_window": 48, "layer_types": layers}
+    (folder / "other.json").write_text(json.dumps(content))
+    done = kvtwin(
+        "validate trace.csv --model other.json --policy paging:block_size=16 --cost cost.json "
+        f"--repeats 1 {SMALL} -o other",
+        folder,
+    )
+    assert done.returncode == 2
+    assert "measured with config, not with other, whose layers have other windows" in done.stderr
+    assert not (folder / "other").exists()
 
 
 def test_steps_say_what_was_host_and_what_was_device(folder: Path) -> None:

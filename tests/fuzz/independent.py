@@ -158,6 +158,9 @@ def cost_table(content: bytes) -> dict[str, Any]:
         need(isinstance(table.get("hardware"), dict) and is_count(table["hardware"].get(name)))
     for name in ("parameters", "dtype_bytes"):
         need(isinstance(table.get("model"), dict) and is_count(table["model"].get(name)))
+    windows = table["model"].get("windows")
+    need(windows is None or (isinstance(windows, list) and windows))
+    need(all(is_count(window, 0) for window in windows or ()))
     line(table.get("dense"), "knots", 0, positive=True)
     line(table.get("sampling"), "knots", 0, positive=False)
     need(isinstance(table.get("sections"), list) and table["sections"])

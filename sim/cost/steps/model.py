@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from sim.cost.base import Constant
-from sim.cost.steps.table import CostTable, Section
+from sim.cost.steps.table import CostTable, ModelKey, Section
 from sim.model.geometry import Model
 from sim.plan import AS_PER_S, StepPlan
 from sim.policy.registry import parse_policy
@@ -44,9 +44,12 @@ class Calibrated:
         Raises InputError where the table is of another model, lacks the policy, or was measured
         with tokens of another size.
         """
-        key = table.model
-        if (key.parameters, key.dtype_bytes) != (model.parameters, model.dtype_bytes):
-            raise InputError(f"the cost table was measured with {key.name}, not with {model.name}")
+        own, key = ModelKey.of(model), table.model
+        if not key.fits(own):
+            said = f"the cost table was measured with {key.name}, not with {model.name}"
+            if key.fits(own.model_copy(update={"windows": key.windows})):
+                said += ", whose layers have other windows"
+            raise InputError(said)
         self._table = table
         self._section = _section(table, policy, kv_dtype)
         if self._section.token_bytes != token_bytes:

@@ -18,6 +18,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from sim.hardware import Device
+from sim.model.geometry import Model
 from workloads.errors import InputError
 from workloads.incoming import checked, read_json
 
@@ -123,6 +124,23 @@ class ModelKey(_Part):
     name: str
     parameters: Count
     dtype_bytes: Count
+    windows: FromZero | None = None  # of all layers, ascending, 0 without one; null: not known
+
+    @classmethod
+    def of(cls, model: Model) -> Self:
+        """The model's key."""
+        windows = (group.window or 0 for group in model.groups for _ in range(group.layers))
+        return cls(
+            name=model.name,
+            parameters=model.parameters,
+            dtype_bytes=model.dtype_bytes,
+            windows=tuple(sorted(windows)),
+        )
+
+    def fits(self, other: Self) -> bool:
+        """Whether steps of the other take as long, by what is known of both."""
+        sizes = (self.parameters, self.dtype_bytes) == (other.parameters, other.dtype_bytes)
+        return sizes and (self.windows is None or self.windows == other.windows)
 
 
 class CostTable(_Part):
