@@ -15,6 +15,7 @@ from workloads.errors import InputError
 ALIASES = {
     "cache_dtype": "kv_cache_dtype",
     "max_seq_len": "max_model_len",
+    "num_gpu_blocks_override": "num_gpu_blocks",
     "tp_size": "tensor_parallel_size",
     "dp_size": "data_parallel_size",
     "pp_size": "pipeline_parallel_size",
@@ -32,6 +33,7 @@ ONE = {
     "prefill_context_parallel_size": "a prompt spread over GPUs",
     "decode_context_parallel_size": "a context spread over GPUs",
     "nnodes": "GPUs of several machines",
+    "max_num_partial_prefills": "several long prompts read at once",
 }
 """Counts of which nothing but one is modelled, and what more would be."""
 
@@ -46,6 +48,13 @@ OFF = {
     "enable_dbo": "two batches overlapped",
     "enable_lora": "adapters",
     "lora_config": "adapters",
+    "enable_eplb": "experts moved between GPUs",
+    "ubatch_size": "batches cut in two",
+    "scheduler_cls": "a scheduler of somebody's own",
+    "kv_sharing_fast_prefill": "layers left out of prefill",
+    "kv_cache_dtype_skip_layers": "layers whose KV is of another type than the others'",
+    "disable_sliding_window": "layers with windows cut to them",
+    "quant_config": "matrix products in another type than the model's config.json names",
     "quantization": "matrix products in another type than the model's config.json names",
 }
 """Switches of which nothing but off is modelled."""
@@ -74,6 +83,16 @@ class Options:
         except (TypeError, ValueError):
             raise InputError(
                 f"{self.origins[name]}: {name} is {value!r}, expected a whole number"
+            ) from None
+
+    def share(self, name: str, default: float) -> float:
+        """A number. Raises InputError naming who told something else."""
+        value = self.values.get(name, default)
+        try:
+            return float(value)
+        except (TypeError, ValueError):
+            raise InputError(
+                f"{self.origins[name]}: {name} is {value!r}, expected a number"
             ) from None
 
     def assumptions(self, limits: Limits) -> list[str]:
@@ -108,6 +127,8 @@ def server_options(measured: Measured, *given: tuple[str, Mapping[str, Any]]) ->
         for key, value in part.items():
             name = key.lstrip("-").replace("-", "_")
             name = ALIASES.get(name, name)
+            if value == "auto" and name in values and who == record:
+                continue  # what it was resolved to stands already
             if value is not None:
                 values[name], origins[name] = value, who
     options = Options(values, origins)
@@ -125,7 +146,7 @@ def refuse_unmodelled(name: str, options: Options) -> None:
             )
     for key, what in OFF.items():
         value = options[key]
-        if value and str(value).lower() not in ("none", "null", "false", "0"):
+        if value and str(value).lower() not in ("none", "null", "false", "0", "[]"):
             raise InputError(
                 f"{name}: {options.origins[key]} says {key} {_short(value)}, and {what} are not "
                 "modelled; expected none"

@@ -9,9 +9,11 @@ from sim.engine.closed_loop import ClosedLoop
 from sim.hardware import find_device
 from sim.measured.options import Options, server_options
 from sim.measured.run import CONFIG, STEPS, Measured
+from sim.model.config_fields import DTYPE_BYTES
+from sim.model.geometry import Model
 from sim.model.kv_formats import kv_format
 from sim.model.presets import find_model
-from sim.run.engine_presets import Engine, find_engine
+from sim.run.engine_presets import ENGINES, Engine, find_engine
 from sim.run.simulation import Setup, prepare
 from workloads.errors import InputError
 
@@ -57,18 +59,19 @@ def prediction(
         if value is None:
             raise InputError(f"{measured.silence()} {what}")
     assert device is not None
-    geometry = find_model(str(chosen))
+    preset = _engine(measured, engine, told)
+    geometry = _geometry(measured, chosen, told, preset)
     degree = tp or told.number("tensor_parallel_size", 1) or 1
     if profile is None and cost is None:
         from sim.cost.kernels.profile import profile_for
 
         profile = profile_for(device.name, geometry.name, degree)
-    blocks = told.number("num_gpu_blocks")
-    block_tokens = told.number("block_size") or measured.block_tokens
     kv_type = _kv_type(str(told["kv_cache_dtype"] or "auto"))
-    preset = _engine(measured, engine, told, block_tokens)
     token_bytes = geometry.kv_bytes_per_token(kv_format(geometry, kv_type), degree)
-    block_bytes = replace(preset, block_size=block_tokens).block_bytes(geometry, token_bytes)
+    memory = told.number("kv_cache_memory_bytes")
+    if (blocks := told.number("num_gpu_blocks")) is not None:
+        sized = replace(preset, block_size=_block_tokens(measured, told))
+        memory = blocks * sized.block_bytes(geometry, token_bytes)
     setup = prepare(
         measured.trace,
         model=geometry,
@@ -76,12 +79,14 @@ def prediction(
         policy="paging",
         tp=degree,
         max_num_seqs=told.number("max_num_seqs"),
-        max_num_batched_tokens=told.number("max_num_batched_tokens"),
+        max_num_batched_tokens=told.number(
+            "max_num_scheduled_tokens", told.number("max_num_batched_tokens")
+        ),
         long_prefill_token_threshold=told.number("long_prefill_token_threshold") or 0,
         max_model_len=told.number("max_model_len"),
         kv_cache_dtype=kv_type,
-        gpu_memory_utilization=float(told["gpu_memory_utilization"] or 0.9),
-        kv_cache_memory=None if blocks is None else blocks * block_bytes,
+        gpu_memory_utilization=told.share("gpu_memory_utilization", 0.9),
+        kv_cache_memory=memory,
         engine=preset,
         cost=cost,
         profile=profile,
@@ -89,9 +94,29 @@ def prediction(
     return replace(setup, interval_s=SAMPLE_S, closed=closed_loop(told))
 
 
-def _engine(
-    measured: Measured, engine: Engine | str | None, told: Options, block_tokens: int
-) -> Engine:
+def _geometry(measured: Measured, chosen: str | Path, told: Options, engine: Engine) -> Model:
+    """The model in the type that the server computed in. Raises InputError where it can't be."""
+    named = str(told["dtype"] or "auto").removeprefix("torch.")
+    named = {"half": "float16", "float": "float32"}.get(named, named)
+    who = told.origins.get("dtype")
+    if named not in DTYPE_BYTES:
+        known = ", ".join(DTYPE_BYTES)
+        raise InputError(f"{measured.name}: {who} says dtype {named}; expected one of {known}")
+    size = DTYPE_BYTES[named]
+    model = find_model(str(chosen), engine.casts if named == "auto" else size == 2)
+    if named != "auto" and model.dtype_bytes != size:
+        raise InputError(
+            f"{measured.name}: {who} says dtype {named} of {size} B, but {model.name} is in types "
+            f"of {model.dtype_bytes} B; expected --model with a config.json in {named}"
+        )
+    return model
+
+
+def _block_tokens(measured: Measured, told: Options) -> int:
+    return told.number("block_size", measured.block_tokens) or 0
+
+
+def _engine(measured: Measured, engine: Engine | str | None, told: Options) -> Engine:
     """The preset of that name or of the recorded version, switched as the server was."""
     if engine is None:
         version = str(told["vllm_version"] or "")
@@ -101,7 +126,14 @@ def _engine(
                 "vllm-0.19, or --server-log"
             )
         engine = "vllm-" + ".".join(version.split(".")[:2])
+        if engine not in ENGINES:
+            known = ", ".join(name for name in ENGINES if name.startswith("vllm-"))
+            raise InputError(
+                f"{measured.name}: {told.origins['vllm_version']} says vllm_version {version}, "
+                f"whose rules aren't known; expected --engine with the closest of {known}"
+            )
     preset = find_engine(engine) if isinstance(engine, str) else engine
+    block_tokens = _block_tokens(measured, told)
     own = preset.name.partition(":")[2]  # what the spec itself says goes before the record
     if block_tokens != preset.block_size and "block_size" not in own:
         preset = replace(preset, block_size=block_tokens)
@@ -109,6 +141,8 @@ def _engine(
         preset = replace(preset, prefix_caching=False)
     if told["enforce_eager"] is True and "padded_to" not in own:
         preset = replace(preset, kernels=replace(preset.kernels, padded_to=0))
+    if told["disable_hybrid_kv_cache_manager"] is True and "window_groups" not in own:
+        preset = replace(preset, window_groups=False)
     if told["async_scheduling"] is False and "async_scheduling" not in own:
         preset = replace(preset, rules=replace(preset.rules, async_scheduling=False))
     return preset

@@ -27,6 +27,7 @@ class KvCache(_Part):
     num_gpu_blocks: Count | None = None
     block_size: Count | None = None
     gpu_memory_utilization: Share | None = None
+    kv_cache_memory_bytes: Count | None = None
 
 
 class EngineOptions(_Part):
@@ -37,6 +38,7 @@ class EngineOptions(_Part):
     max_num_seqs: Count | None = None
     max_num_batched_tokens: Count | None = None
     max_model_len: Count | None = None
+    dtype: Text | None = None
     kv_cache_dtype: Text | None = None
     gpu_memory_utilization: Share | None = None
 

@@ -21,6 +21,7 @@ TOKENS = re.compile(r"KV cache size: (\d[\d,]{0,15}) tokens", re.ASCII)
 BATCHED = re.compile(r"max_num_batched_tokens=(\d{1,15})\b", re.ASCII)
 FROM_ENGINE = (
     "model",
+    "dtype",
     "speculative_config",
     "max_seq_len",
     "tensor_parallel_size",

@@ -18,6 +18,7 @@ from sim.cost.kernels.experts import Experts
 from sim.cost.kernels.grid import Grid, Line, total
 from sim.cost.kernels.profile import (
     GEMMS,
+    OF_OLDER,
     PER_LAYER,
     PER_SEQUENCE,
     PER_STEP,
@@ -335,10 +336,12 @@ def _check(model: Model, device: Device, profile: Profile, tp: int, kv: KvFormat
         raise InputError(f"{label}: measured on {measured_on.name}, not {device.name}")
     if meta["tp"] != tp:
         raise InputError(f"{label}: measured for --tp {meta['tp']}, not {tp}")
+    said = {**OF_OLDER, **meta}
     for field, value in shape(model).items():
-        if field in meta and meta[field] != value:
+        if field in said and said[field] != value:
             raise InputError(
-                f"{label}: measured with {field} {meta[field]}, but {model.name} has {value}"
+                f"{label}: measured with {field} {said[field] or 'as computed'}, but {model.name} "
+                f"has {value or 'them as computed'}"
             )
     kv_type = meta.get("kv_dtype", "auto")
     timed = kv_format(model, kv_type)

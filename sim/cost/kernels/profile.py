@@ -65,7 +65,11 @@ def scaled(rows: dict[str, list[Row]], share: float) -> dict[str, list[Row]]:
     }
 
 
-def shape(model: Model) -> dict[str, int]:
+OF_OLDER = {"dtype_bytes": 2, "weights_in": ""}
+"""What profiles that don't say were timed with."""
+
+
+def shape(model: Model) -> dict[str, int | str]:
     """What of a model decides its kernels' times, layers apart: models equal in it share them."""
     group = model.groups[0]
     return {
@@ -75,6 +79,8 @@ def shape(model: Model) -> dict[str, int]:
         "head_dim": group.head_dim,
         "intermediate_size": model.intermediate_size,
         "vocab_size": model.vocab_size,
+        "dtype_bytes": model.dtype_bytes,
+        "weights_in": ", ".join(f"{x.field} {x.bits}/{x.weights}" for x in model.weights.stored),
     }
 
 

@@ -31,6 +31,8 @@ class Meta(BaseModel):
     tp: Count
     hidden_size: Count | None = None
     num_heads: Count | None = None
+    dtype_bytes: Count = 2
+    weights_in: str = ""  # bits of each class of weights that isn't in the model's type
     multiprocessors: Count | None = None
     kv_dtype: str = "auto"
     computed: list[str] = []  # kernels that nobody timed

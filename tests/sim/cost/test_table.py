@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sim.cost.kernels.llmservingsim import read_folder
 from sim.cost.kernels.model import KernelTable
-from sim.cost.kernels.profile import find_profile
+from sim.cost.kernels.profile import OF_OLDER, find_profile
 from sim.cost.kernels.rules import KernelRules, captured_size
 from sim.cost.steps.table import read_table
 from sim.hardware import find_device
@@ -213,6 +213,34 @@ def test_a_policy_s_storage_is_held_against_the_profile_as_the_option_is(storage
             policy=f"paging+{storage}",
             cost="table",
         )
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"torch_dtype": "float32"}, "measured with dtype_bytes 2, but model has 4"),
+        (
+            {"quantization_config": {"quant_method": "fp8", "activation_scheme": "dynamic"}},
+            "measured with weights_in as computed, but model has .*mlp 8/1",
+        ),
+    ],
+)
+@pytest.mark.parametrize("says", [True, False])
+def test_a_profile_in_16_bits_is_of_no_other_type(
+    tmp_path: Path, changes: dict[str, object], message: str, says: bool
+) -> None:
+    """A config.json of the same shape in 32 bits, or with weights in 8, has other kernels; and
+    profiles that don't say their type were timed in 16 bits."""
+    config = write_model(tmp_path / "model")
+    profile = read_folder(write_profile_folder(tmp_path / "gpu"), name="x", model=str(config))
+    if not says:
+        meta = {k: v for k, v in profile.meta.items() if k not in OF_OLDER}
+        profile = replace(profile, meta=meta)
+    other = find_model(str(write_model(tmp_path / "other" / "model", **changes)))
+    with pytest.raises(InputError, match=message):
+        KernelTable(other, DEVICE, profile)
+    same = read_folder(tmp_path / "gpu", name="x", model=str(tmp_path / "other/model"))
+    assert KernelTable(other, DEVICE, same).name == "table"
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from sim.measured.read import read_measured
 from sim.measured.run import Measured
 from sim.measured.server_log import read_server_log
 from sim.run.simulation import execute
-from tests.made_up import write_as_measured
+from tests.made_up import write_as_measured, write_model
 from workloads.errors import InputError
 from workloads.transform import first
 
@@ -57,6 +57,14 @@ def told(name: str = RTX_4090, **meta: Any) -> Measured:
         ({"quantization": "fp8"}, "quantization fp8"),
         ({"enable_chunked_prefill": False}, "chunked prefill is off"),
         ({"scheduling_policy": "priority"}, "scheduling policy priority"),
+        ({"dtype": "float32"}, "meta.json says dtype float32 of 4 B, but llama-3.1-8b is in types"),
+        ({"dtype": "int3"}, "meta.json says dtype int3; expected one of float32, float16"),
+        ({"max_num_partial_prefills": 2}, "max_num_partial_prefills 2"),
+        ({"ubatch_size": 2}, "ubatch_size 2, and batches cut in two"),
+        ({"enable_eplb": True}, "enable_eplb True"),
+        ({"scheduler_cls": "mine.Scheduler"}, "scheduler_cls mine.Scheduler"),
+        ({"kv_cache_dtype_skip_layers": ["0"]}, "kv_cache_dtype_skip_layers"),
+        ({"kv_sharing_fast_prefill": True}, "kv_sharing_fast_prefill True"),
         ({"data_parallel_size": "two"}, "is 'two', expected a whole number"),
     ],
     ids=str,
@@ -67,6 +75,51 @@ def test_a_server_that_is_not_modelled_is_refused_in_a_line(
     with pytest.raises(InputError, match=message) as error:
         prediction(told(**meta))
     assert "\n" not in str(error.value)
+
+
+def test_a_version_that_is_not_known_is_the_record_s_word() -> None:
+    measured = read_measured(RTX_4090)
+    old = replace(measured, meta={**measured.meta, "vllm_version": "0.5.0"})
+    with pytest.raises(InputError, match=r"meta\.json says vllm_version 0\.5\.0, whose rules"):
+        prediction(old)
+
+
+@pytest.mark.parametrize("dtype", ["auto", "bfloat16", "torch.float16", "half"])
+def test_16_bits_by_any_name_are_the_model_s_own(dtype: str) -> None:
+    assert prediction(told(dtype=dtype)).model.dtype_bytes == 2
+
+
+def test_a_checkpoint_in_32_bits_is_what_the_server_made_of_it(tmp_path: Path) -> None:
+    """vLLM loads one in 16 bits unless told float32: 2 B, or 4, an element."""
+    config = write_model(tmp_path / "model", torch_dtype="float32")
+    bare = replace(read_measured(RTX_4090), meta={"vllm_version": "0.19.0"})
+    for dtype, size in (({}, 2), ({"dtype": "bfloat16"}, 2), ({"dtype": "float32"}, 4)):
+        one = replace(bare, meta={**bare.meta, "engine_kwargs": dtype})
+        setup = prediction(one, model=str(config), gpu="rtx-4090", cost="roofline")
+        assert setup.model.dtype_bytes == size
+
+
+def test_what_auto_was_resolved_to_is_taken() -> None:
+    measured = read_measured(RTX_4090)
+    resolved = {"model_config": {"dtype": "torch.float32"}, "cache_config": {"cache_dtype": "fp8"}}
+    auto = {"engine_kwargs": {"dtype": "auto", "kv_cache_dtype": "auto"}}
+    options = server_options(
+        replace(measured, meta={**measured.meta, "resolved_config": resolved, **auto})
+    )
+    assert (options["dtype"], options["kv_cache_dtype"]) == ("torch.float32", "fp8")
+
+
+def test_memory_and_limits_of_a_step_by_their_other_names() -> None:
+    """1 GiB of KV without a count of blocks; 512 tokens scheduled of a buffer of 2,048."""
+    measured = told(max_num_scheduled_tokens=512)
+    meta = {k: v for k, v in measured.meta.items() if k != "resolved_config"}
+    meta["kv_cache"] = {"block_size": 16, "kv_cache_memory_bytes": 1 << 30}
+    setup = prediction(replace(measured, meta=meta))
+    assert setup.limits.max_num_batched_tokens == 512
+    assert setup.ledger.kv_bytes == (1 << 30) - 16 * 131_072  # a block is kept back
+    meta["kv_cache"] = {"block_size": 16, "num_gpu_blocks_override": 101}
+    blocks = prediction(replace(measured, meta=meta)).pool
+    assert blocks.capacity_bytes == 100 * 16 * blocks.token_bytes  # one is kept back
 
 
 def test_a_run_of_two_ranks_is_refused_by_the_command(tmp_path: Path) -> None:
