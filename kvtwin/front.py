@@ -5,6 +5,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from kvtwin.tables import html_table
+from reports.formats import number, shown_unit
 from sim.hardware import Device, find_device
 from sim.measured.comparison import Error, Tolerance, errors, side_by_side
 from sim.measured.prediction import prediction
@@ -28,6 +30,20 @@ class Sized(NamedTuple):
 
     ledger: Ledger
     sizing: Sizing
+
+    @property
+    def _title(self) -> str:
+        ledger, policy = self.ledger, self.sizing.policy
+        kv = f"{ledger.kv_bytes / 2**30:,.2f} GiB of KV cache"
+        return f"{policy}: {ledger.model.name} on {ledger.device.name}, {kv}"
+
+    def __repr__(self) -> str:
+        fits = ", ".join(f"{f.requests:,} of {f.context_tokens:,} tokens" for f in self.sizing.fits)
+        return f"<Sized {self._title}; fit: {fits}>"
+
+    def _repr_html_(self) -> str:
+        rows = [(f"{f.context_tokens:,}", f"{f.requests:,}") for f in self.sizing.fits]
+        return html_table(self._title, ("Context, tokens", "Requests that fit"), rows)
 
 
 def size(
@@ -79,6 +95,30 @@ class Compared(NamedTuple):
     def within(self) -> bool:
         """Whether every judged metric is within its tolerance."""
         return all(error.within for error in self.errors)
+
+    @property
+    def _title(self) -> str:
+        judged = [error for error in self.errors if error.tolerance_pct is not None]
+        within = sum(error.within for error in judged)
+        setup = self.measured.setup
+        where = f"{setup.model.name} on {setup.device.name}"
+        return f"{where}: {within} of {len(judged)} judged metrics within tolerance"
+
+    def __repr__(self) -> str:
+        return f"<Compared {self._title}>"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (
+                one.label,
+                number(one.measured, one.unit),
+                number(one.predicted, one.unit),
+                shown_unit(one.unit),
+                "–" if one.error_pct is None else f"{one.error_pct:+.1f} %",
+            )
+            for one in self.errors
+        ]
+        return html_table(self._title, ("Metric", "Measured", "Predicted", "Unit", "Error"), rows)
 
 
 def compare_run(

@@ -1,6 +1,7 @@
 """What the commands `sweep` and `search` do, as functions that answer with data frames."""
 
 from contextlib import AbstractContextManager, nullcontext
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,14 +20,14 @@ from sim.sweep.table import columns_of, write_table
 from workloads import read_trace
 from workloads.errors import InputError
 from workloads.given import check_arguments
-from workloads.schema import Trace
+from workloads.schema import Trace, TraceLike
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
 def sweep(
-    trace: Trace | str | Path,
+    trace: TraceLike,
     /,
     *,
     folder: str | Path | None = None,
@@ -63,9 +64,15 @@ class Answer(NamedTuple):
     runs: "pd.DataFrame"
     text: str
 
+    def __repr__(self) -> str:
+        return f"<Answer {self.text.partition(chr(10))[0]} ({len(self.runs):,} runs)>"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(self.text)}</pre>"
+
 
 def search(
-    trace: Trace | str | Path,
+    trace: TraceLike,
     /,
     *,
     over: str = "request_rate",

@@ -6,10 +6,11 @@ from difflib import get_close_matches
 from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
+from workloads import given_table
 from workloads import prefix as prefix_blocks
 from workloads.catalog import SHIPPED, shipped
 from workloads.errors import InputError
@@ -21,7 +22,7 @@ from workloads.readers.long import read_long
 from workloads.readers.scopes import share_system
 from workloads.readers.source import Source, explained, open_source
 from workloads.reuse import Reuse, reuse_of
-from workloads.schema import Ints, Provenance, Trace, freeze
+from workloads.schema import Ints, Provenance, Table, Trace, freeze
 
 if TYPE_CHECKING:
     from workloads.readers.conversations import Found
@@ -72,14 +73,15 @@ class _Rows:
 
 
 def read_trace(
-    path_or_name: str | PathLike[str],
+    path_or_name: str | PathLike[str] | Table,
     *,
     format: str | None = None,
     block_tokens: int | None = None,
     columns: str | None = None,
     prefix_scope: Scope = "recorded",
 ) -> Trace:
-    """Read a trace: a shipped one by name, or a CSV, JSON Lines or Parquet file.
+    """Read a trace: a shipped one by name, a CSV, JSON Lines or Parquet file, or the same columns
+    as a pandas data frame or a mapping of arrays by name (arrival_s, prompt_tokens, output_tokens).
 
     The format is told by the file's columns, gzip and zstd by its first bytes; `format` names one
     outright, `columns` says which columns hold what (`workloads.readers.named_columns`).
@@ -111,7 +113,7 @@ def read_lengths(path_or_name: str | PathLike[str], *, format: str | None = None
 
 
 def read_any(
-    path_or_name: str | PathLike[str],
+    path_or_name: str | PathLike[str] | Table,
     *,
     format: str | None = None,
     block_tokens: int | None = None,
@@ -119,8 +121,17 @@ def read_any(
     prefix_scope: Scope = "recorded",
 ) -> Trace | Lengths:
     """Read as read_trace does, or only lengths where the file has no arrivals."""
-    place = _place(path_or_name)
-    source, find = _opened(place, format, columns, prefix_scope)
+    if given_table.is_table(path_or_name):
+        with given_table.as_file(path_or_name) as file:
+            place = _Place(file, given_table.NAME, given_table.NAME)
+            return _found(place, format, block_tokens, columns, prefix_scope)
+    return _found(_place(path_or_name), format, block_tokens, columns, prefix_scope)
+
+
+def _found(
+    place: _Place, format: str | None, block_tokens: int | None, columns: str | None, scope: Scope
+) -> Trace | Lengths:
+    source, find = _opened(place, format, columns, scope)
     if find is not None:
         from workloads.readers.conversations import read_conversations  # late: it needs pydantic
 
@@ -151,11 +162,11 @@ def read_counted(
     return whole, reuse_of(whole) if reuse is None else reuse
 
 
-def _place(path_or_name: str | PathLike[str]) -> _Place:
+def _place(path_or_name: Any) -> _Place:
     if not isinstance(path_or_name, str | PathLike):
         raise InputError(
-            f"trace {said(path_or_name)}: expected a path, a shipped trace's name or a Trace; "
-            "Trace.of makes one of columns"
+            f"trace {said(path_or_name)}: expected a path, a shipped trace's name, a Trace "
+            "or a data frame of its columns"
         )
     given = fspath(path_or_name)
     entry, label = shipped(given), encodable(given)

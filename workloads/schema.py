@@ -1,10 +1,15 @@
 """What every reader produces and every simulation consumes: a trace as columns."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from os import PathLike
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -90,3 +95,13 @@ class Trace:
 
     def __len__(self) -> int:
         return len(self.arrival_s)
+
+
+if TYPE_CHECKING:
+    Table: TypeAlias = Mapping[str, Any] | pd.DataFrame
+else:
+    Table = Mapping
+"""A trace's columns by name, as a file would have them."""
+
+TraceLike: TypeAlias = Trace | str | PathLike[str] | Table
+"""A trace, or what `read_trace` makes one of."""

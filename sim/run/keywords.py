@@ -2,12 +2,11 @@
 
 from collections.abc import Callable, Mapping
 from inspect import Parameter, signature
-from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from sim.run.options import RunOptions
 from workloads.errors import InputError
-from workloads.schema import Trace
+from workloads.schema import TraceLike
 from workloads.spec import suggestion
 
 Options = ParamSpec("Options")
@@ -32,12 +31,12 @@ def check_names(given: Mapping[str, Any], known: Mapping[str, Parameter]) -> Non
 
 
 def by_keyword(
-    make: Callable[[Trace | str | Path, RunOptions], Result],
+    make: Callable[[TraceLike, RunOptions], Result],
     options: Callable[Options, RunOptions],
-) -> Callable[Concatenate[Trace | str | Path, Options], Result]:
+) -> Callable[Concatenate[TraceLike, Options], Result]:
     """The same by keyword: the options of `RunOptions` in place of one."""
 
-    def made(trace: Trace | str | Path, /, *args: Options.args, **given: Options.kwargs) -> Result:
+    def made(trace: TraceLike, /, *args: Options.args, **given: Options.kwargs) -> Result:
         check_names(given, signature(options).parameters)
         return make(trace, options(*args, **given))
 

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from math import inf
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -11,7 +10,7 @@ from sim.engine.closed_loop import ClosedLoop
 from sim.units import NANOSECONDS, parse_quantity
 from workloads.arrivals import parse_arrivals, rate_note
 from workloads.errors import InputError
-from workloads.schema import Trace
+from workloads.schema import Trace, TraceLike
 from workloads.transform import noted
 
 if TYPE_CHECKING:
@@ -121,7 +120,7 @@ def replicas_of(options: "RunOptions") -> int:
     return options.replicas
 
 
-def given_trace(trace: Trace | str | Path, options: "RunOptions") -> Trace:
+def given_trace(trace: TraceLike, options: "RunOptions") -> Trace:
     """The trace, read if it isn't yet."""
     from workloads import read_trace  # late: readers are many
 

@@ -47,7 +47,7 @@ from sim.run.seam import own_cost, told_by
 from sim.run.service_level import ServiceLevel, parse_level
 from sim.run.warm_up import WarmUp, parse_warm_up
 from workloads.errors import InputError
-from workloads.schema import Trace
+from workloads.schema import Trace, TraceLike
 from workloads.spec import suggestion
 
 if TYPE_CHECKING:
@@ -215,10 +215,11 @@ class Run:
         return f"<table><caption>{escape(title)}</caption>{rows}</table>"
 
 
-def prepared(trace: Trace | str | Path, options: RunOptions) -> Setup:
+def prepared(trace: TraceLike, options: RunOptions) -> Setup:
     """Everything that decides a run: names and defaults resolved, and checked to fit together.
 
-    `trace` is a Trace, a path or the name of a shipped trace. Raises InputError where the input
+    `trace` is a Trace, a path, the name of a shipped trace, or a data frame or mapping of a trace's
+    columns. Raises InputError where the input
     can't be used.
     """
     checked_seed(options.seed)
@@ -358,7 +359,7 @@ def execute(
     return Run(setup, log, model, metrics_of(setup, log))
 
 
-def simulated(trace: Trace | str | Path, options: RunOptions) -> Run:
+def simulated(trace: TraceLike, options: RunOptions) -> Run:
     """Replay a trace through one policy in simulated time, under the options of `RunOptions`."""
     return execute(prepared(trace, options))
 

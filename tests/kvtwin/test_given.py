@@ -1,6 +1,7 @@
 """What Python gives is what was asked for, or one line says what is wrong."""
 
 from collections.abc import Callable
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -112,13 +113,13 @@ def test_sweep() -> None:
 
 @pytest.mark.parametrize(
     ("trace", "shown"),
-    [(pd.DataFrame({"a": [1]}), "(DataFrame)"), ([1, 2], "[1, 2]"), (None, "None")],
-    ids=["frame", "list", "none"],
+    [(np.ones(3), "(ndarray)"), ([1, 2], "[1, 2]"), (None, "None")],
+    ids=["array", "list", "none"],
 )
 def test_what_is_no_trace(trace: Any, shown: str) -> None:
     for call in (simulate, sweep):
         assert one_line(lambda call=call: call(trace, **LLAMA)).startswith(  # type: ignore[misc]
-            f"trace {shown}: expected a path, a shipped trace's name or a Trace"
+            f"trace {shown}: expected a path, a shipped trace's name, a Trace or a data frame"
         )
 
 
@@ -158,3 +159,71 @@ def test_an_option_that_is_missing() -> None:
 
 def test_a_run_is_one_line(run: Run) -> None:
     assert repr(run) == "<Run paging: llama-2-7b on a100-40gb, simulated, 5 requests>"
+
+
+def test_results_are_one_line_and_tables() -> None:
+    """Half a GiB holds 2^29 / (512 KiB a token × 512 tokens) = 2 requests of 512 tokens."""
+    sized = size(**LLAMA, context=512, policy=Paging(16), kv_cache_memory="512MiB")
+    assert repr(sized) == (
+        "<Sized paging: llama-2-7b on a100-40gb, 0.50 GiB of KV cache; fit: 2 of 512 tokens>"
+    )
+    assert "<td>512</td><td style='text-align:right'>2</td>" in sized._repr_html_()
+    compared = compare_run("rtx-4090-llama-3.1-8b")
+    assert repr(compared).startswith("<Compared llama-3.1-8b on rtx-4090: ")
+    assert compared._repr_html_().count("<tr>") == 1 + len(compared.errors)
+    answer = search(AZURE, **LLAMA, first=5, slo="ttft_p100=60s", resolution=1000.0)
+    assert repr(answer) == f"<Answer {answer.text.splitlines()[0]} ({len(answer.runs)} runs)>"
+    assert answer._repr_html_() == f"<pre>{escape(answer.text)}</pre>"
+
+
+COLUMNS: dict[str, Any] = {
+    "arrival_s": [11.5, 11.0, 12.0],
+    "prompt_tokens": [10, 20, 30],
+    "output_tokens": [1, 2, 3],
+}
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        dict,
+        pd.DataFrame,
+        lambda columns: {name: np.array(column) for name, column in columns.items()},
+        lambda columns: pd.DataFrame(columns).convert_dtypes(),
+    ],
+    ids=["lists", "frame", "arrays", "nullable"],
+)
+def test_columns_are_a_trace(kind: Callable[[Any], Any]) -> None:
+    """Sorted by arrival, the first at 0 s, as a file's rows are."""
+    trace = simulate(kind(COLUMNS), **LLAMA).setup.trace
+    assert trace.arrival_s.tolist() == [0.0, 0.5, 1.0]
+    assert trace.prompt_tokens.tolist() == [20, 10, 30]
+    assert trace.output_tokens.tolist() == [2, 1, 3]
+    assert trace.provenance.notes == ("sorted by arrival: 1 rows were out of order",)
+
+
+def test_other_columns_are_named_as_for_files() -> None:
+    times = pd.to_datetime(["2024-01-01T00:00:00", "2024-01-01T00:00:02"])
+    frame = pd.DataFrame({"when": times, "in": [5, 6], "out": [7, 8]})
+    named = "arrival=when:iso,prompt=in,output=out"
+    assert simulate(frame, **LLAMA, columns=named).setup.trace.arrival_s.tolist() == [0.0, 2.0]
+    table = sweep(pd.DataFrame(COLUMNS), **LLAMA, tp=[1, 2], jobs=1)
+    assert table["finished"].tolist() == [3, 3]
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        ([1, 0, 2], "row 2: prompt_tokens is 0, expected a whole number >= 1"),
+        ([1, 2.5, 3], "row 2: prompt_tokens is 2.5, expected a whole number >= 1"),
+        ([True] * 3, "row 1: prompt_tokens is True, expected a whole number >= 1"),
+        ([1, None, 2], "row 2: prompt_tokens is missing, expected a whole number >= 1"),
+        ([1, 2], "column 'prompt_tokens': has 2 rows, expected 3"),
+        ([1, "x", 2], "column 'prompt_tokens': expected numbers, times or text, all of a kind"),
+        (np.ones((3, 2)), "column 'prompt_tokens': expected numbers, times or text, all of a kind"),
+    ],
+    ids=str,
+)
+def test_columns_pass_the_gate_of_files(column: Any, message: str) -> None:
+    wrong = {**COLUMNS, "prompt_tokens": column}
+    assert one_line(lambda: simulate(wrong, **LLAMA)) == f"given: {message}"
