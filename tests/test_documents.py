@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+ADDING = ("docs/adding-a-policy.md", "docs/adding-a-cost-model.md")
 PACKAGES = ("kvtwin", "executor", "sim", "reports", "workloads")
 
 
@@ -21,8 +22,8 @@ def test_the_map_is_the_tree() -> None:
 
 
 def test_files_that_documents_name_are_there() -> None:
-    """Every path in backticks, in DESIGN.md, CONTRIBUTING.md and the policy page."""
-    for page in ("DESIGN.md", "CONTRIBUTING.md", "docs/adding-a-policy.md"):
+    """Every path in backticks, in DESIGN.md, CONTRIBUTING.md and the pages on adding."""
+    for page in ("DESIGN.md", "CONTRIBUTING.md", *ADDING):
         for path in re.findall(
             r"`((?:sim|executor|reports|workloads|tests|benchmarks|docs)/[\w./-]+)`",
             (ROOT / page).read_text(),

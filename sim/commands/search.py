@@ -65,7 +65,8 @@ def search(
     output
         Folder of the table of runs; what is there is not run again.
     plugin
-        A Python file that defines policies (docs/adding-a-policy.md); may be repeated.
+        A Python file that defines policies (docs/adding-a-policy.md) or cost models
+        (docs/adding-a-cost-model.md); may be repeated.
     quiet
         Print the answer alone, without a line for each run.
     json

@@ -51,7 +51,8 @@ def simulate(
     check
         Only list the requests that can't be served whole, and why; run nothing.
     plugin
-        A Python file that defines policies (docs/adding-a-policy.md); may be repeated.
+        A Python file that defines policies (docs/adding-a-policy.md) or cost models
+        (docs/adding-a-cost-model.md); may be repeated.
     interval
         Per cent: also bounds of latencies from the kernel profile's known sources of error, such as
         90 (needs --cost table). Takes two more runs a policy.

@@ -51,7 +51,8 @@ def sweep(
         here, ray (a cluster that this machine belongs to, else one of its own), or
         ray://HOST:10001; needs `pip install 'kvtwin[ray]'`.
     plugin
-        A Python file that defines policies (docs/adding-a-policy.md); may be repeated.
+        A Python file that defines policies (docs/adding-a-policy.md) or cost models
+        (docs/adding-a-cost-model.md); may be repeated.
     json
         Print where the table is, and how many runs were made, as JSON.
     """

@@ -1,4 +1,4 @@
-"""Policies that others bring: installed packages by entry point, single files by path.
+"""Policies and cost models of others: installed packages by entry point, single files by path.
 
 One that can't be loaded is a note in one line, and hides no other.
 """
@@ -28,6 +28,9 @@ class Found(NamedTuple):
 
 files = Found({}, [])
 """What `load_file` has loaded into this process."""
+
+costs: dict[str, type[Any]] = {}
+"""Of the same files, the options of cost models by name (`sim.run.costs`)."""
 
 told: set[str] = set()
 """Notes that the user has read: errors don't repeat them."""
@@ -64,7 +67,10 @@ def load_group(
 
 
 def load_file(path: Path) -> None:
-    """Add the policies that a Python file defines, by their classes' names in snake case."""
+    """Add the policies, and options of cost models, that a Python file defines.
+
+    By their classes' names in snake case.
+    """
     name = f"kvtwin_plugin_{path.stem}"
     try:
         spec = spec_from_file_location(name, path)
@@ -78,15 +84,24 @@ def load_file(path: Path) -> None:
         sys.modules.pop(name, None)
         files.notes.append(f"--plugin {path}: {_reason(error)}")
         return
-    kinds = {
+    own = {
         spec_name(kind): kind
         for _, kind in getmembers(module, isclass)
-        if issubclass(kind, Policy) and kind.__module__ == name and not isabstract(kind)
+        if kind.__module__ == name and not isabstract(kind)
     }
-    if not kinds:
-        files.notes.append(f"--plugin {path}: defines no policy; see docs/adding-a-policy.md")
+    kinds = {name: kind for name, kind in own.items() if issubclass(kind, Policy)}
+    makers = {name: kind for name, kind in own.items() if makes_costs(kind) and name not in kinds}
+    if not (kinds or makers):
+        pages = "docs/adding-a-policy.md, docs/adding-a-cost-model.md"
+        files.notes.append(f"--plugin {path}: defines no policy and no cost model; see {pages}")
     files.policies.update(kinds)
+    costs.update(makers)
     modules.append(module)
+
+
+def makes_costs(kind: type[Any]) -> bool:
+    """Whether a class has what a cost model's options have."""
+    return callable(getattr(kind, "model", None))
 
 
 def found() -> Found:

@@ -1,7 +1,8 @@
 """Cost models by name, as policies are: `roofline`, `table:profile=FILE`, a file of step times.
 
-A third-party package adds its own through the entry-point group `kvtwin.costs`: frozen dataclasses
-of options with a method `model(setup)`, such as `FixedCost` here.
+A third-party package adds its own through the entry-point group `kvtwin.costs`, a file by
+`sim.policy.plugins.load_file`: frozen dataclasses of options with a method `model(setup)`, such as
+`FixedCost` here (docs/adding-a-cost-model.md).
 """
 
 from collections.abc import Callable
@@ -102,13 +103,14 @@ def find_costs(options: "RunOptions") -> Costs:
 
 
 def own_costs() -> dict[str, type[CostSpec]]:
-    """Cost models beyond kernels and step times by name, those of installed packages included."""
-    return {**_installed()[0], **BUILT_IN}
+    """Cost models beyond kernels and step times by name; a file's come before a package's."""
+    return {**_installed()[0], **plugins.costs, **BUILT_IN}
 
 
 def cost_notes() -> list[str]:
     """A line for each plug-in that brings no cost model, or a name that is built in."""
-    found, notes = _installed()
+    installed, notes = _installed()
+    found = installed | plugins.costs
     taken = [
         f"plug-in {name}: the name is built in, and stays so" for name in NAMES if name in found
     ]
@@ -118,7 +120,7 @@ def cost_notes() -> list[str]:
 @cache
 def _installed() -> tuple[dict[str, type[CostSpec]], list[str]]:
     expected = "a class of options with a method model(setup)"
-    return plugins.load_group(GROUP, lambda kind: callable(getattr(kind, "model", None)), expected)
+    return plugins.load_group(GROUP, plugins.makes_costs, expected)
 
 
 def _profile(

@@ -5,6 +5,7 @@ from typing import Any
 
 from sim.policy import plugins
 from sim.policy.spec import Policy
+from sim.run.costs import CostSpec
 from sim.run.form import compiles
 from sim.run.options import RunOptions
 from sim.run.seam import told_by
@@ -23,6 +24,7 @@ class Work:
 
     base: RunOptions
     policies: dict[str, type[Policy]] = field(default_factory=dict)  # that --plugin files brought
+    costs: dict[str, type[CostSpec]] = field(default_factory=dict)  # likewise
     told: frozenset[str] = frozenset()  # notes on plug-ins that errors needn't repeat
 
     def loads(self, trace: Trace, point: dict[str, Value]) -> bool:
@@ -40,6 +42,7 @@ class Work:
     def run(self, trace: Trace, point: dict[str, Value]) -> Row:
         """The row of one combination; what can't be run says so and stops nobody else."""
         plugins.files.policies.update(self.policies)
+        plugins.costs.update(self.costs)
         plugins.told.update(self.told)
         try:
             run = execute(prepared(trace, with_values(self.base, point)))

@@ -47,7 +47,8 @@ def plan_of(
 def work_of(grid: Grid) -> Work:
     """What the grid's runs share. Raises InputError where a file can't be read."""
     base = self_contained(grid.base)
-    return Work(base, dict(plugins.files.policies), frozenset(plugins.told))
+    brought = dict(plugins.files.policies), dict(plugins.costs)
+    return Work(base, *brought, frozenset(plugins.told))
 
 
 def run_of(grid: Grid, work: Work, digest: str, point: dict[str, Value]) -> Run:
