@@ -261,14 +261,14 @@ def test_costs_that_break_in_a_run_are_named() -> None:
         execute(setup)
 
 
-def test_options_that_make_no_cost_model() -> None:
+def test_options_that_make_no_cost_model(monkeypatch: pytest.MonkeyPatch) -> None:
     makers: dict[str, Callable[[Setup], Any]] = {
         "cost model NoneType: AttributeError": lambda setup: None,
         "--cost odd: ZeroDivisionError": lambda setup: 1 / 0,
     }
     for said, model in makers.items():
         odd = Odd(lambda plan: None)
-        odd.model = model  # type: ignore[method-assign]
+        monkeypatch.setattr(odd, "model", model)
         with pytest.raises(InputError, match=f"^{said}"):
             prepare(FEW, **LLAMA, cost=odd)
 
