@@ -137,6 +137,8 @@ def compare_run(
     Raises InputError where the run can't be read, or couldn't be served whole.
     """
     check_arguments(compare_run, locals())
+    if not isinstance(tolerance, Tolerance | None):
+        raise InputError(f"tolerance {said(tolerance)}: expected a Tolerance")
     measured = read_measured(str(run_dir))
     setup = prediction(
         measured, model=model, gpu=gpu, tp=tp, engine=engine, cost=cost, profile=profile

@@ -14,7 +14,7 @@ from workloads import given_table
 from workloads import prefix as prefix_blocks
 from workloads.catalog import SHIPPED, shipped
 from workloads.errors import InputError
-from workloads.given import said
+from workloads.given import check_arguments, said
 from workloads.outgoing import encodable
 from workloads.readers import chains, detect, documents, fault, records, table, threads
 from workloads.readers.format import Rejected, Selection, TraceFormat
@@ -91,6 +91,7 @@ def read_trace(
     failed requests some formats publish; rows out of order are sorted, ties keep file order; the
     first kept request is at 0.0 s. Raises InputError, naming file, line and field.
     """
+    check_arguments(read_trace, locals())
     trace = read_any(
         path_or_name,
         format=format,
@@ -163,7 +164,7 @@ def read_counted(
 
 
 def _place(path_or_name: Any) -> _Place:
-    if not isinstance(path_or_name, str | PathLike):
+    if not isinstance(path_or_name, str | PathLike) or path_or_name == "":
         raise InputError(
             f"trace {said(path_or_name)}: expected a path, a shipped trace's name, a Trace "
             "or a data frame of its columns"

@@ -16,6 +16,7 @@ from kvtwin import (
     Run,
     check_policy,
     compare_run,
+    read_trace,
     report,
     search,
     simulate,
@@ -113,8 +114,8 @@ def test_sweep() -> None:
 
 @pytest.mark.parametrize(
     ("trace", "shown"),
-    [(np.ones(3), "(ndarray)"), ([1, 2], "[1, 2]"), (None, "None")],
-    ids=["array", "list", "none"],
+    [(np.ones(3), "(ndarray)"), ([1, 2], "[1, 2]"), (None, "None"), ("", '""')],
+    ids=["array", "list", "none", "empty"],
 )
 def test_what_is_no_trace(trace: Any, shown: str) -> None:
     for call in (simulate, sweep):
@@ -140,6 +141,16 @@ def test_other_functions() -> None:
     )
     assert one_line(lambda: check_policy(anything(Paging))).endswith("made: Paging(...)")
     assert one_line(lambda: compare_run(anything(3))) == "run_dir 3: expected text or a path"
+    assert one_line(lambda: compare_run("x", tolerance=anything(3))) == (
+        "tolerance 3: expected a Tolerance"
+    )
+    assert one_line(lambda: read_trace(AZURE, columns=anything(3))) == "columns 3: expected text"
+    assert one_line(lambda: read_trace(AZURE, block_tokens=anything("3"))) == (
+        'block_tokens "3": expected a whole number'
+    )
+    assert one_line(lambda: read_trace(AZURE, prefix_scope=anything("all"))) == (
+        'prefix_scope "all": expected recorded or system'
+    )
 
 
 @pytest.mark.parametrize(
