@@ -66,6 +66,12 @@ def limitation(run: Run) -> str | None:
     return run.info.policy.limitation
 
 
+def stored_as(run: Run) -> str:
+    """The words that blame how KV is stored, where that changes answers whatever the policy."""
+    stored = run.info.policy.stored_as
+    return "" if stored is None else tr(" with KV in {format}", format=stored)
+
+
 def ranked(runs: Sequence[Run]) -> list[Run]:
     """The best first: most finished in full, then those that keep up, then by mean latency."""
     return sorted(runs, key=_merit)

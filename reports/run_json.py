@@ -80,11 +80,12 @@ class ModelInfo(Part):
 
 class PolicyInfo(Part):
     """`limitation` says what a run gives up of the model's answers, by its policy or by how it
-    stores KV; null: nothing."""
+    stores KV; null: nothing. `stored_as` names the format where that is to blame."""
 
     spec: str
     options: dict[str, Any] = {}
     limitation: str | None = None
+    stored_as: str | None = None
 
 
 class LayerGroup(Part):

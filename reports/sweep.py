@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from reports.formats import GIB, listed, rate_per_s
 from reports.language import tr
 from reports.load import Run
-from reports.ranking import limitation, one_trace, unlike
+from reports.ranking import limitation, one_trace, stored_as, unlike
 from reports.replays import replays
 from reports.service import service
 
@@ -145,5 +145,8 @@ def headline(sweep: Sweep, policy: str) -> str:
 
 def lossy(sweep: Sweep) -> dict[str, str]:
     """Policies that change the model's answers, and how."""
-    found = {policy: limitation(line[0][1]) for policy, line in sweep.lines.items()}
+    found = {
+        policy + stored_as(line[0][1]): limitation(line[0][1])
+        for policy, line in sweep.lines.items()
+    }
     return {policy: words for policy, words in found.items() if words}

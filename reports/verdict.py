@@ -13,7 +13,16 @@ from reports.cuts import cut_sentences, served_whole_by_memory
 from reports.formats import counted, duration, gib, listed, rate_per_s
 from reports.language import retold, tr
 from reports.load import Run
-from reports.ranking import CLOSE, cost_models, limitation, ranked, simplicity, tied, unlike
+from reports.ranking import (
+    CLOSE,
+    cost_models,
+    limitation,
+    ranked,
+    simplicity,
+    stored_as,
+    tied,
+    unlike,
+)
 from reports.replays import first_words, replays
 from reports.service import service
 from reports.validation import Row, Validation
@@ -104,12 +113,17 @@ def _alone(run: Run) -> str:
     if users := closed.loop(run):
         return closed.alone(run, users)
     if found.offered is None and not found.too_few:
+        values = {
+            "time": duration(run.value("makespan_s") or 0.0),
+            "label": run.label,
+            "served": rate_per_s(found.served or 0.0),
+        }
+        if (count := len(run.requests["status"])) == 1:
+            return tr("One request takes {time} with {label}: {served} requests/s.", **values)
         return tr(
             "{requests} that arrive at once take {time} with {label}: {served} requests/s.",
-            requests=counted(len(run.requests["status"]), "request"),
-            time=duration(run.value("makespan_s") or 0.0),
-            label=run.label,
-            served=rate_per_s(found.served or 0.0),
+            requests=counted(count, "request"),
+            **values,
         )
     rates = tr(
         "{offered} requests/s offered, {served} served",
@@ -289,6 +303,7 @@ def _apart(runs: Sequence[Run], judged: Sequence[Run]) -> tuple[str, ...]:
             continue
         names = {"label": run.label, "loss": retold(lost)}
         if run in judged:
+            names["label"] += stored_as(run)
             said.append(tr("{label} changes the model's answers: {loss}.", **names))
             continue
         label = tr("{label} ({loss})", **names)

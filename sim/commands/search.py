@@ -72,6 +72,7 @@ def search(
     json
         Print the answer as JSON.
     """
+    from reports.formats import counted
     from reports.frontier import PAGE, write_frontier
     from sim.run.service_level import limits_ms
     from sim.sweep.answer import answer_lines, answer_record
@@ -103,6 +104,7 @@ def search(
         print(line)
     whole = sum(row["error"] is None and row["lost_at_s"] is None for row in searched.rows)
     print(
-        f"{len(searched.rows):,} runs, {whole:,} of them whole (the others can't be run, or were "
-        f"stopped when the level was lost), each a row of {output / CSV}; page: {output / PAGE}"
+        f"{counted(len(searched.rows), 'run')}, {whole:,} of them whole (the others can't be run, "
+        f"or were stopped when the level was lost), each a row of {output / CSV}; "
+        f"page: {output / PAGE}"
     )

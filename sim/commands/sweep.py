@@ -56,10 +56,11 @@ def sweep(
     json
         Print where the table is, and how many runs were made, as JSON.
     """
+    from reports.formats import counted
     from reports.frontier import PAGE, write_frontier
     from sim.run.service_level import limits_ms
     from sim.sweep.given import grid_of
-    from sim.sweep.journal import journal_in
+    from sim.sweep.journal import NAME, journal_in
     from sim.sweep.runners import runner
     from sim.sweep.sweep import Run, plan_of, run_sweep
     from sim.sweep.table import CSV, PARQUET, write_table
@@ -84,6 +85,7 @@ def sweep(
             table = run_sweep(plan, work, requests, journal, where, done)
         write_table(table, output)
         write_frontier(table, grid.varied, limits_ms(grid.base.slo), output / PAGE)
+    others = len(journal.rows) - len({run.key for run in plan})
     failed = sum(error is not None for error in table["error"])
     if json:
         print(
@@ -94,11 +96,20 @@ def sweep(
                     "runs": len(plan),
                     "run_before": before,
                     "failed": failed,
+                    "in_no_row": others,
                 }
             )
         )
         return
-    print(f"{len(plan):,} runs, {before:,} of them run before, in {output / CSV} and {PARQUET}")
+    print(
+        f"{counted(len(plan), 'run')}, {before:,} of them run before, in {output / CSV} "
+        f"and {PARQUET}"
+    )
+    if others:
+        print(
+            f"{counted(others, 'run')} of other commands are kept in {output / NAME}, and are "
+            "not in this table"
+        )
     print(f"page: {output / PAGE}")
     if failed:
         first = next(error for error in table["error"] if error is not None)

@@ -65,21 +65,22 @@ def requests_now(policy: Policy, ledger: Ledger, tokens: int, longest: int) -> i
 def would_buy(
     policy: Policy, ledger: Ledger, tokens: int, longest: int, more_gpus: Ledger | None
 ) -> Iterator[tuple[str, int]]:
-    """Changes, and how many requests of that length (or half of it) would then fit at once.
+    """Changes after which requests of that length (or half of it, or half of that) fit at once.
 
     Halving the longest length asked for halves the longest context, where that is no longer.
     """
-    if more_gpus is not None:
-        found = requests_now(policy, more_gpus, tokens, longest)
+    if more_gpus is not None and (found := requests_now(policy, more_gpus, tokens, longest)):
         yield f"{more_gpus.tp} GPUs instead of {ledger.tp}", found
     if (halved := in_8_bits(ledger)) is not None:
         found = requests_now(policy, halved, tokens, longest)
         if found:  # a policy that stores in 8 bits itself refuses
             yield "--kv-cache-dtype fp8", found
-    if tokens > 1:
-        half = tokens // 2
-        found = requests_now(policy, ledger, half, longest if longest > tokens else half)
-        yield f"contexts of {half:,} tokens", found
+    shorter = tokens
+    while (shorter := shorter // 2) > 0:
+        found = requests_now(policy, ledger, shorter, longest if longest > tokens else shorter)
+        if found:
+            yield f"contexts of {shorter:,} tokens", found
+            return
 
 
 def binding(requests: int, max_num_seqs: int, tokens: int) -> str:

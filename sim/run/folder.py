@@ -101,6 +101,7 @@ def describe_run(run: "Run", command: str) -> dict[str, Any]:
             "spec": setup.label,
             "options": asdict(setup.policy),
             "limitation": setup.limitation,
+            "stored_as": None if setup.stored_loss is None else setup.ledger.kv.name,
         },
         "limits": asdict(setup.limits),
         "engine": setup.engine.name,

@@ -139,6 +139,8 @@ def requests_of(requests: Trace, options: "RunOptions") -> Trace:
         requests = transform.snapshot(requests, options.seed)
     requests = replayed(requests, options)
     if options.first is not None:
+        if options.first < 1:
+            raise InputError(f"--first {options.first}: expected a whole number of 1 or more")
         requests = transform.first(requests, options.first)
     if options.arrivals is not None:
         requests = redrawn(requests, options.arrivals, options.request_rate, options.seed)

@@ -103,8 +103,12 @@ class Setup:
     @property
     def limitation(self) -> str | None:
         """What answers lose, by how KV is stored or by the policy; None for nothing."""
-        stored = limitation(self.model, self.ledger.kv)
-        return "; ".join(filter(None, (stored, self.policy.limitation))) or None
+        return "; ".join(filter(None, (self.stored_loss, self.policy.limitation))) or None
+
+    @property
+    def stored_loss(self) -> str | None:
+        """What answers lose by how KV is stored, whatever the policy."""
+        return limitation(self.model, self.ledger.kv)
 
     @property
     def name(self) -> str:

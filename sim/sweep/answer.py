@@ -129,7 +129,8 @@ def _losses(searched: Searched, setup: Setup, trace: Trace) -> Iterator[str]:
     lost = setup.limitation
     if lost is None:
         return
-    yield f"  {setup.label} changes the model's answers: {lost}."
+    stored = "" if setup.stored_loss is None else f" with KV in {setup.ledger.kv.name}"
+    yield f"  {setup.label}{stored} changes the model's answers: {lost}."
     if (exact := searched.lossless) is not None:
         other = prepared(trace, exact.options)
         yield f"  Best that doesn't: {_what(searched, exact, other)}, {_setting(exact, other)}."

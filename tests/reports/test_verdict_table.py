@@ -76,6 +76,16 @@ TABLE = {
         "ok",
         f"100 requests that arrive at once take 200 s with {P16}: 0.5 requests/s.",
     ),
+    "one alone": Expected(
+        [Case(requests=1)], "ok", f"One request takes 2 s with {P16}: 0.5 requests/s."
+    ),
+    "lossy by its storage alone": Expected(
+        [FREE],
+        "ok",
+        f"{P16} keeps up: 1.01 requests/s offered, 0.99 served.",
+        f"{P16} with KV in fp8 changes the model's answers: {ROUNDS}.",
+        {0: {"policy": {"spec": P16, "limitation": ROUNDS, "stored_as": "fp8"}}},
+    ),
     "caught up": Expected(
         [BURST],  # 199 s of arrivals, ends at 201 s
         "mixed",

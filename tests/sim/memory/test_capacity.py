@@ -45,3 +45,11 @@ def test_shorter_requests_buy_nothing_where_the_longest_context_stays(ledger: Le
     assert kept == {"--kv-cache-dtype fp8": 8, "contexts of 512 tokens": 4}
     moved = dict(would_buy(policy, ledger, 4096, 4096, None))
     assert moved["contexts of 2,048 tokens"] == 8
+
+
+def test_only_what_makes_room_is_advice(ledger: Ledger) -> None:
+    """1,068 blocks of 16 hold 17,088 tokens and in 8 bits 34,176: neither 49,999 nor half of it,
+    but half of that, 12,499, in 782 blocks."""
+    policy = parse_policy("paging:block_size=16")
+    found = list(would_buy(policy, ledger, 49_999, 49_999, None))
+    assert found == [("contexts of 12,499 tokens", 1)]

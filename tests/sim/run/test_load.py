@@ -20,6 +20,11 @@ from workloads.transform import first
 SMALL = {"model": "llama-3-8b", "gpu": "a100-80gb", "policy": "paging"}
 
 
+def test_first_is_named() -> None:
+    with pytest.raises(InputError, match="--first -3: expected a whole number of 1 or more"):
+        prepare("azure-2023-conv", **SMALL, first=-3)
+
+
 @pytest.mark.parametrize(
     ("given", "expected"),
     [

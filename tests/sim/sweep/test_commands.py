@@ -23,9 +23,19 @@ def test_a_second_try_adds_what_is_new(tmp_path: Path) -> None:
     done = kvtwin(*given, "--set", "max-num-seqs=8,16,4000")
     two = json.loads(done.stdout)
     assert (two["runs"], two["run_before"], two["failed"]) == (3, 2, 1)
+    assert two["in_no_row"] == 0
     assert {one.name for one in (tmp_path / "out").iterdir()} == {
         "runs.jsonl", "sweep.csv", "sweep.parquet", "frontier.html"
     }  # fmt: skip
+
+
+def test_rows_that_another_sweep_replaces_are_counted(tmp_path: Path) -> None:
+    """The first has two runs; the second has one of its own, and the table is its alone."""
+    given = ["sweep", *SYSTEM, "--jobs", "1", "-o", str(tmp_path / "out"), "--max-num-seqs"]
+    assert "other commands" not in kvtwin(*given, "8,16").stdout
+    said = kvtwin(*given, "32").stdout
+    assert said.startswith("1 run, 0 of them run before")
+    assert "2 runs of other commands are kept in" in said
 
 
 def test_a_search_and_its_record(tmp_path: Path) -> None:

@@ -418,5 +418,6 @@ def test_a_winner_that_changes_answers_says_so(lossy: dict[str, str]) -> None:
     assert searched.best.point[name] == value
     assert searched.lossless.point[name] == exact
     assert "changes the model's answers: rounds keys and values to 8 bits" in text
+    assert ("paging with KV in fp8 changes" in text) == ("kv_cache_dtype" in lossy)
     assert "Best that doesn't: " in text
     assert searched.best.worth > searched.lossless.worth
