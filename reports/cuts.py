@@ -111,4 +111,15 @@ def _sentences(run: Run) -> tuple[str, ...]:
                 of=of,
             )
         )
-    return tuple(said)
+    return tuple(_singular(text) if text.startswith("1 of ") else text for text in said)
+
+
+def _singular(text: str) -> str:
+    """The English sentence of one request; other languages have one form."""
+    for plural, one in (
+        (" are ", " is "),
+        ("their prompts leave", "its prompt leaves"),
+        ("they fit", "it fits"),
+    ):
+        text = text.replace(plural, one, 1)
+    return text

@@ -151,6 +151,12 @@ TABLE = {
         "5 of 100 requests are refused for want of memory: they fit the longest context, but not "
         "the KV budget of 12.00 GiB or the policy's own options.",
     ),
+    "one refused for memory": Expected(
+        [Case(servers=10, refused=1)],  # 99 until 101 s
+        "mixed",
+        f"{P16} keeps up: 1.01 requests/s offered, 0.98 served.",
+        "1 of 100 requests is refused for want of memory: it fits the longest context, but not",
+    ),
     "stopped early": Expected(
         [Case(servers=10, unfinished=20)],  # stopped at 81 s, when 80 had come and gone
         "mixed",
