@@ -11,6 +11,7 @@ from cyclopts import Parameter
 from sim.commands.server_flags import Flags, ServerFlags
 from sim.commands.verdict import notes, verdict
 from sim.measured.comparison import Error, Tolerance, errors, side_by_side
+from sim.measured.contradictions import overridden
 from sim.measured.options import Options
 from sim.measured.prediction import prediction
 from sim.measured.prefixes import knowledge, with_prefixes
@@ -50,7 +51,7 @@ def compare_run(
         Folder of meta.json, requests.jsonl and timeseries.csv, or a shipped run's name, or a JSON
         file of `vllm bench serve --save-result --save-detailed`.
     model
-        Preset or config.json, where meta.json doesn't say or names another.
+        Preset or config.json, where meta.json doesn't say or names no preset.
     gpu
         Device, where meta.json doesn't say.
     tp
@@ -136,7 +137,8 @@ def as_json(
         "warnings": list(run.cost.warnings),
         "prompts": knowledge(measured),
         "assumed": options.assumptions(setup.limits),
-        "notes": notes(options),
+        "overrides": overridden(options, setup.engine.name),
+        "notes": notes(options, run),
         "left_out": measured.trace.provenance.dropped,
         "predicted_preemptions": _preemptions(run),
         "measured_preemptions": measured.preemptions,
@@ -185,6 +187,8 @@ def _print(
     print(f"engine {setup.engine.name}, {source}; {knowledge(measured)}")
     if assumed := options.assumptions(run.setup.limits):
         print(f"assumed, for neither the record nor an option tells: {'; '.join(assumed)}")
+    if changed := overridden(options, setup.engine.name):
+        print(f"overrides the record: {'; '.join(changed)}")
     console().print(table)
     for reason, rows in measured.trace.provenance.dropped.items():
         print(f"{rows:,} of {measured.trace.provenance.rows_read:,} requests left out: {reason}")
@@ -204,7 +208,7 @@ def _print(
         print(
             f"{inside} of {len(found)} measured values are within their {bounds.level} % interval"
         )
-    for line in (*run.cost.warnings, *notes(options)):
+    for line in (*run.cost.warnings, *notes(options, run)):
         print(f"warning: {line}")
     print(verdict(measured, run, found, options))
 

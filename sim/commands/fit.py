@@ -49,7 +49,8 @@ def fit_run(
         A measured run, as `compare-run` takes it.
     parameter
         kernel_overlap_s, host_overhead_s, all_reduce_large_latency and so on; may be repeated.
-        Default: all_reduce_large_latency and _bandwidth with several GPUs, else host_overhead_s.
+        Default: all_reduce_large_latency and _bandwidth with several GPUs whose sums the profile
+        has no times of, else host_overhead_s.
     predict
         Another measured run to predict with what was fitted.
     predict_gpu
@@ -78,11 +79,7 @@ def fit_run(
         measured, model=model, gpu=gpu, tp=tp, engine=engine, cost="table", profile=profile,
         options=options,
     )  # fmt: skip
-    names = parameter or (
-        ["all_reduce_large_latency", "all_reduce_large_bandwidth"]
-        if setup.tp > 1
-        else ["host_overhead_s"]
-    )
+    names = parameter or fitted_by_default(setup)
     fitted, best = fit(measured, setup, names)
     everyone = np.ones(len(measured.trace), dtype=bool)
     early = np.arange(len(everyone)) < len(everyone) // 2
@@ -109,6 +106,13 @@ def fit_run(
     for label, errors in result["errors_pct"].items():
         print(f"{label}: " + ", ".join(f"{k} {v:+.2f} %" for k, v in errors.items()))
     print("intervals are 95 %, requests taken as independent: too narrow, for they queue")
+
+
+def fitted_by_default(setup: Setup) -> list[str]:
+    """Sums over GPUs where there are any that the profile has no times of, else the host's work."""
+    if setup.tp > 1 and setup.profile is not None and "all_reduce" not in setup.profile.rows:
+        return ["all_reduce_large_latency", "all_reduce_large_bandwidth"]
+    return ["host_overhead_s"]
 
 
 def _line(each: Fitted) -> str:

@@ -1,6 +1,7 @@
 """What a comparison says in the end: a sentence that a person can act on."""
 
 from sim.measured.comparison import Error
+from sim.measured.contradictions import overridden
 from sim.measured.options import Options
 from sim.measured.prediction import closed_loop
 from sim.measured.run import Measured
@@ -10,7 +11,7 @@ TO_PLAN_WITH_PCT = 10
 """Simulators of serving report errors of up to 9 % (Vidur, Agrawal et al., MLSys'24)."""
 
 
-def notes(options: Options) -> list[str]:
+def notes(options: Options, run: Run) -> list[str]:
     """Where the replay differs from what was done, in words."""
     found = []
     users = options["max_concurrency"]
@@ -21,7 +22,7 @@ def notes(options: Options) -> list[str]:
         )
     elif users is not None:
         found.append(f"max_concurrency {users}: a request is sent when another is answered")
-    if options["enforce_eager"] is True:
+    if options["enforce_eager"] is True and run.setup.cost_table is None:  # steps hold it all
         found.append("enforce_eager: the host's work between eager kernels is not modelled")
     return found
 
@@ -33,7 +34,9 @@ def verdict(measured: Measured, run: Run, found: list[Error], options: Options) 
     limits = " and ".join(f"±{t:,.10g} %" for t in sorted({e.tolerance_pct or 0 for e in judged}))
     differ = _counts_that_differ(measured, run)
     if not missed:
-        if differ:
+        if changed := overridden(options, run.setup.engine.name):
+            meaning = f"but of another server than the record's: {'; '.join(changed)}."
+        elif differ:
             meaning = f"but {' and '.join(differ)}: what memory does is not predicted."
         elif max(e.tolerance_pct or 0 for e in judged) > TO_PLAN_WITH_PCT:
             meaning = f"too wide to plan with: expected at most ±{TO_PLAN_WITH_PCT} %."
@@ -68,6 +71,8 @@ def _counts_that_differ(measured: Measured, run: Run) -> list[str]:
 
 
 def _advice(measured: Measured, run: Run, options: Options) -> str:
+    if changed := overridden(options, run.setup.engine.name):
+        return f"The record is overridden ({'; '.join(changed)}): compare without that first."
     if run.setup.cost_table is not None:
         return "Step times were measured: compare their machine and its load with the run's."
     if run.setup.profile is None:

@@ -5,7 +5,7 @@ refused by name: a number for another engine than the measured one would be wors
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from sim.engine.limits import Limits
@@ -66,6 +66,8 @@ class Options:
 
     values: dict[str, Any]
     origins: dict[str, str]
+    recorded: dict[str, tuple[str, Any]] = field(default_factory=dict)
+    """What the record says by itself: who, and the value."""
 
     def __getitem__(self, name: str) -> Any:
         """The value, None where nobody tells."""
@@ -123,6 +125,7 @@ def server_options(measured: Measured, *given: tuple[str, Mapping[str, Any]]) ->
     sources += [(record, measured.engine_options), *given]
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
+    recorded: dict[str, tuple[str, Any]] = {}
     for who, part in sources:
         for key, value in part.items():
             name = key.lstrip("-").replace("-", "_")
@@ -131,7 +134,9 @@ def server_options(measured: Measured, *given: tuple[str, Mapping[str, Any]]) ->
                 continue  # what it was resolved to stands already
             if value is not None:
                 values[name], origins[name] = value, who
-    options = Options(values, origins)
+                if who == record:
+                    recorded[name] = who, value
+    options = Options(values, origins, recorded)
     refuse_unmodelled(measured.name, options)
     return options
 

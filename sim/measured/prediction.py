@@ -7,6 +7,7 @@ from sim.cost.kernels.profile import Profile, find_profile
 from sim.cost.steps.table import CostTable, read_table
 from sim.engine.closed_loop import ClosedLoop
 from sim.hardware import find_device
+from sim.measured.contradictions import engine_of, refuse_another_run
 from sim.measured.options import Options, server_options
 from sim.measured.run import CONFIG, STEPS, Measured
 from sim.model.config_fields import DTYPE_BYTES
@@ -47,8 +48,7 @@ def prediction(
         cost = cost if isinstance(cost, CostTable) else read_table(Path(cost))
     chosen = model or measured.beside(CONFIG) or told["model"]
     named = gpu or measured.gpu or (str(profile.meta["gpu"]) if profile else None)
-    if gpu and measured.gpu and find_device(gpu).name != measured.gpu:
-        raise InputError(f"--gpu {gpu}: {measured.name} was measured on {measured.gpu}")
+    refuse_another_run(measured, told, model=model, gpu=gpu, tp=tp, cost=cost)
     device = find_device(named) if named else None
     if device is None and isinstance(cost, CostTable):
         device = cost.device()
@@ -61,7 +61,8 @@ def prediction(
     assert device is not None
     preset = _engine(measured, engine, told)
     geometry = _geometry(measured, chosen, told, preset)
-    degree = tp or told.number("tensor_parallel_size", 1) or 1
+    degree = told.number("tensor_parallel_size", 1) if tp is None else tp
+    assert degree is not None
     if profile is None and cost is None:
         from sim.cost.kernels.profile import profile_for
 
@@ -113,7 +114,10 @@ def _geometry(measured: Measured, chosen: str | Path, told: Options, engine: Eng
 
 
 def _block_tokens(measured: Measured, told: Options) -> int:
-    return told.number("block_size", measured.block_tokens) or 0
+    size = told.number("block_size", measured.block_tokens) or 0
+    if size < 1:
+        raise InputError(f"{told.origins['block_size']}: block_size is {size}, expected at least 1")
+    return size
 
 
 def _engine(measured: Measured, engine: Engine | str | None, told: Options) -> Engine:
@@ -125,7 +129,7 @@ def _engine(measured: Measured, engine: Engine | str | None, told: Options) -> E
                 f"{measured.silence()} which version served; expected --engine, such as "
                 "vllm-0.19, or --server-log"
             )
-        engine = "vllm-" + ".".join(version.split(".")[:2])
+        engine = engine_of(version)
         if engine not in ENGINES:
             known = ", ".join(name for name in ENGINES if name.startswith("vllm-"))
             raise InputError(

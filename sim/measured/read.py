@@ -65,6 +65,11 @@ def read_measured(name_or_folder: str) -> Measured:
         run = replace(run, name=folder.name, meta={**run.meta, **_meta(folder)}, folder=folder)
         return _with_own_prefixes(run, folder)
     requests = folder / "requests.jsonl"
+    if not requests.exists():
+        raise InputError(
+            f"{folder}: holds no requests.jsonl; expected a measured run: requests.jsonl, "
+            f"meta.json and timeseries.csv, or {BENCH}"
+        )
     trace = read_trace(requests, format="vllm-seconds")
     rows = read_json_lines(requests)
     if len(rows) != len(trace):
@@ -79,6 +84,11 @@ def read_measured(name_or_folder: str) -> Measured:
             f"{requests}: a token before its request, expected arrival <= first <= last"
         )
     series, meta = _series(folder / "timeseries.csv"), _meta(folder)
+    if meta.get("num_requests", len(rows)) != len(rows):
+        raise InputError(
+            f"{requests}: holds {len(rows):,} requests, but meta.json says num_requests "
+            f"{meta['num_requests']:,}; expected all that the server had"
+        )
     prompts = series.pop(PROMPTS)
     series["t"] = series["t"] - lead_s(series["t"], prompts, first, trace.prompt_tokens)
     measured = Measured(folder.name, trace, first, last, series, meta, order, folder)

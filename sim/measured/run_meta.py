@@ -58,6 +58,7 @@ class Meta(_Part):
     schema_version: Annotated[int, Field(strict=True, ge=1, le=1)] | None = None
     model: Text | None = None
     vllm_version: Text | None = None
+    num_requests: Count | None = None
     hardware: Hardware | None = None
     kv_cache: KvCache | None = None
     engine_kwargs: EngineOptions | None = None

@@ -62,9 +62,11 @@ def interval(
     """
     z = deviations(level)
     if setup.profile is None:
+        timed = setup.cost_table is not None
+        whose = "step times don't say their own" if timed else "a roofline's is not known"
         raise InputError(
-            "--interval: comes from a kernel profile's rows; a roofline's error is not known, "
-            "expected --cost table"
+            f"--interval: errors come from a kernel profile's rows; {whose}; expected --cost table "
+            "with a profile"
         )
     profile = setup.profile
     fast, slow = (

@@ -74,6 +74,17 @@ def test_a_shipped_run_misses_and_says_so(tmp_path: Path) -> None:
     assert "lengths only" in result.stdout
 
 
+def test_an_option_against_the_record_is_told_in_every_form(tmp_path: Path) -> None:
+    command = ["compare-run", "vllm-cpu-llama-103m", "--max-num-seqs", "8"]
+    words = "max_num_seqs 8 (meta.json: 16)"
+    text = kvtwin(*command, cwd=tmp_path).stdout
+    assert f"overrides the record: {words}" in text
+    assert f"The record is overridden ({words}): compare without that first." in text
+    assert "host's work" not in text
+    found = json.loads(kvtwin(*command, "--json", cwd=tmp_path).stdout)
+    assert found["overrides"] == [words]
+
+
 @pytest.mark.parametrize(
     ("file", "text", "message"),
     [

@@ -46,7 +46,10 @@ class Calibrated:
         """
         own, key = ModelKey.of(model), table.model
         if not key.fits(own):
-            said = f"the cost table was measured with {key.name}, not with {model.name}"
+            names = (
+                f"{k.name} ({k.parameters:,} parameters of {k.dtype_bytes} B)" for k in (key, own)
+            )
+            said = f"the cost table was measured with {', not with '.join(names)}"
             if key.fits(own.model_copy(update={"windows": key.windows})):
                 said += ", whose layers have other windows"
             raise InputError(said)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from sim.commands.fit import fitted_by_default
 from sim.cost.kernels.llmservingsim import read_folder
 from sim.measured.fit import fit, parameter
 from sim.measured.prediction import prediction
@@ -48,3 +49,18 @@ def test_what_cannot_be_fitted_is_one_line() -> None:
         parameter(setup, "luck")
     with pytest.raises(InputError, match="expected --profile"):
         parameter(replace(setup, profile=None), "host_overhead_s")
+
+
+def test_what_is_fitted_by_default_can_be() -> None:
+    """The shipped profile of two GPUs has a table of their sums: nothing of it can be fitted."""
+    for name in ("rtx-pro-6000-qwen3-32b", "rtx-4090-llama-3.1-8b"):
+        setup = prediction(read_measured(name))
+        assert fitted_by_default(setup) == ["host_overhead_s"]
+        assert parameter(setup, "host_overhead_s") >= 0
+    setup = prediction(read_measured("rtx-pro-6000-qwen3-32b"))
+    assert setup.profile is not None
+    rows = {k: v for k, v in setup.profile.rows.items() if k != "all_reduce"}
+    bare = replace(setup, profile=replace(setup.profile, rows=rows))
+    names = fitted_by_default(bare)
+    assert names == ["all_reduce_large_latency", "all_reduce_large_bandwidth"]
+    assert all(parameter(bare, each) > 0 for each in names)

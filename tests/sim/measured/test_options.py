@@ -229,7 +229,8 @@ def test_requests_in_flight_are_replayed_as_a_closed_loop(tmp_path: Path) -> Non
     assert (sent[:4] == 0).all()
     for i in range(4, 40):
         assert ((sent <= sent[i]) & (done > sent[i])).sum() <= 4
-    again = read_measured(str(write_as_measured(run, tmp_path / "run", few.meta)))
+    meta = {**few.meta, "num_requests": 40}
+    again = read_measured(str(write_as_measured(run, tmp_path / "run", meta)))
     replayed = execute(prediction(again, options=ServerFlags(max_concurrency=4).options(again)))
     for error in compare(again, replayed):
         assert (error.error_pct or 0) == pytest.approx(0, abs=1e-3), error.name

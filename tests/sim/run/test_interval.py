@@ -148,7 +148,7 @@ def test_a_recorded_run_lies_within_its_interval() -> None:
 def test_what_has_no_interval_is_one_line() -> None:
     setup = prediction(read_measured(RTX_4090), cost="roofline")
     run = execute(replace(setup, trace=setup.trace))
-    with pytest.raises(InputError, match="a roofline's error is not known"):
+    with pytest.raises(InputError, match="a roofline's is not known"):
         interval(setup, values_of(run))
     with pytest.raises(InputError, match="expected one of 80, 90, 95, 99"):
         interval(setup, values_of(run), 50)
