@@ -7,8 +7,10 @@ from typing import NamedTuple
 from executor.cache.choice import table_for
 from executor.cache.tensors import storage_of
 from executor.device.llama import weight_shapes
+from executor.kernels.pool import PARTS
 from sim.model.geometry import Model
 from sim.policy.paging import SelectPages
+from sim.policy.spec import format_under
 from sim.policy.top_k import SCORE_BYTES, TopK
 from sim.policy.virtual import VirtualPages
 from sim.run.simulation import Setup
@@ -40,6 +42,21 @@ def _selects_elsewhere(setup: Setup, kind: str) -> bool:
     return type(manager) is not SelectPages or manager.block_size != retention.page
 
 
+def _stored_otherwise(setup: Setup, _: str) -> bool:
+    """Bytes decide what is stored, but formats of as many bytes aren't the same."""
+    model = setup.model
+    heads = sum(group.kv_heads * group.layers for group in model.groups)
+    scores = SCORE_BYTES * heads if _evicts(setup) else 0
+    try:
+        stored = storage_of(model, setup.policy.manager(setup.pool).pool.token_bytes - scores)
+    except InputError:
+        return True
+    kv, dim = format_under(setup.policy, setup.ledger.kv), model.groups[0].head_dim
+    bits = {"native": 8 * model.dtype_bytes, "int4": 4}.get(stored.storage, 8)
+    groups = PARTS if stored.storage == "int4" else 1
+    return kv.bits != bits or -(-dim // (kv.group or dim)) != groups
+
+
 def _virtual(setup: Setup) -> bool:
     return isinstance(setup.policy.manager(setup.pool), VirtualPages)
 
@@ -61,6 +78,13 @@ REFUSALS = (
         lambda setup, kind: _virtual(setup) and (kind != "cpu" or sys.platform != "linux"),
     ),
     Refusal(
+        "int8, int4 or a --kv-cache-dtype of types or groups of scales that it doesn't store",
+        "it stores the model's type, fp8, int8 with a scale a head, and int4 with a scale and a "
+        "zero point a quarter of a head; expected one of these (int4:group=16 where heads have 64 "
+        "dimensions, group=32 of 128)",
+        _stored_otherwise,
+    ),
+    Refusal(
         "an --engine that plans a step ahead",
         "the executor plans when a step has ended",
         lambda setup, _: setup.limits.rules.async_scheduling,
@@ -80,7 +104,7 @@ def beyond_positions(model: Model, max_model_len: int) -> str | None:
 
 def refusal(setup: Setup, kind: str) -> str | None:
     """Why the executor doesn't run this setup on that kind of device, in one line; None where it
-    does. Models and storages that it has no layers or kernels for say so themselves."""
+    does. Models that it has no layers for say so themselves."""
     try:
         weight_shapes(setup.model)
         if why := beyond_positions(setup.model, setup.limits.max_model_len):
@@ -89,9 +113,6 @@ def refusal(setup: Setup, kind: str) -> str | None:
         for one in REFUSALS:
             if one.applies(setup, kind):
                 return f"{one.what} is simulated and not executed: {one.why}"
-        heads = sum(group.kv_heads * group.layers for group in setup.model.groups)
-        scores = SCORE_BYTES * heads if _evicts(setup) else 0
-        storage_of(setup.model, manager.pool.token_bytes - scores)
         table_for(manager, setup.policy)
     except InputError as error:
         return str(error)

@@ -12,6 +12,8 @@ from workloads.console import console, sheet
 if TYPE_CHECKING:
     from executor.kernels.pool import Storage
 
+VERDICT_WIDTH, WHAT_WIDTH = 5, 64
+"""Columns of a line, on a terminal of twice as many or more."""
 INTERPRETER_BREAKS = "triton 3.6 and 3.7 interpret no loops under numpy 2.4; expected numpy<2.4"
 
 
@@ -24,13 +26,20 @@ class Finding(NamedTuple):
 
 
 def examine(device: str | None) -> int:
-    """Print all findings; 0, or 1 where something that should work doesn't."""
-    found = list(findings(device))
-    table = sheet("", "what", "why")
-    for what, works, why in found:
-        table.add_row({True: "ok", False: "FAILS", None: "-"}[works], what, why)
-    console().print(table)
-    return int(any(finding.works is False for finding in found))
+    """Print each finding as it is found; 0, or 1 where something that should work doesn't."""
+    terminal = console()
+    widths = VERDICT_WIDTH, min(WHAT_WIDTH, terminal.width // 2)
+    failed = False
+    for what, works, why in findings(device):
+        failed |= works is False
+        row = sheet("", "", "")
+        row.show_header = False
+        for column, width in zip(row.columns, widths, strict=False):
+            column.width = width
+        row.add_row({True: "ok", False: "FAILS", None: "-"}[works], what, why)
+        terminal.print(row)
+        terminal.file.flush()
+    return int(failed)
 
 
 def findings(device: str | None) -> Iterator[Finding]:
@@ -88,12 +97,12 @@ def kernel_checks(device: str) -> Iterator[Finding]:
 
 
 def _run(storages: "tuple[Storage, ...]", device: str, triton: bool) -> Iterator[Finding]:
-    from executor.health.kernel_checks import checks, largest_error
+    from executor.health.kernel_checks import INTERPRETED, TABLES, checks, largest_error
 
     how = "attention in torch"
     if triton:
         how = "Triton kernels" + ("" if device == "cuda" else ", interpreted")
-    for check in checks(storages):
+    for check in checks(storages, INTERPRETED if triton and device == "cpu" else TABLES):
         what = f"{how}: {check.name}"
         try:
             error = largest_error(check, device, triton)

@@ -1,5 +1,6 @@
 """What is not executed is said in one place, and everybody quotes it."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,8 +9,10 @@ import pytest
 from executor.device.assemble import Executor, random_llama
 from executor.device.machine import open_machine
 from executor.device.refusals import REFUSALS, refusal
-from executor.health.doctor import findings
+from executor.health import doctor
+from executor.health.doctor import Finding, findings
 from sim.engine.limits import Pressure
+from sim.model.presets import find_model
 from sim.run.simulation import Setup
 from tests.executor.test_layer_windows import setup as windowed
 from tests.executor.test_policies_agree import MODEL, setup
@@ -34,7 +37,9 @@ CASES = {
     "virtual+int4": (setup("virtual+int4:group=4"), "cpu", 1),
     "virtual+top_k": (setup("virtual+top_k:k=64,mode=evict"), "cpu", 1),
     "virtual on a GPU": (setup("virtual"), "cuda", 2),
-    "ahead": (ahead(setup("paging")), "cpu", 3),
+    "int4": (setup("paging+int4"), "cpu", 3),  # of 32 of a head's 16 dimensions
+    "int8": (setup("paging+int8:group=8"), "cpu", 3),
+    "ahead": (ahead(setup("paging")), "cpu", 4),
 }
 
 
@@ -53,12 +58,40 @@ def test_none_is_forgotten() -> None:
 
 @pytest.mark.parametrize(
     "policy",
-    ["virtual", "virtual+fp8", "paging:block_size=8+top_k:k=64,page=8", "preallocation+int8"],
+    [
+        "virtual",
+        "virtual+fp8",
+        "paging:block_size=8+top_k:k=64,page=8",
+        "preallocation+int8",
+        "paging+int8:scale=fp16",
+        "paging+int4:group=4",
+    ],
 )
 def test_what_is_near_is_not(policy: str) -> None:
     assert refusal(setup(policy), "cpu") is None
     assert refusal(windowed(SHARED), "cpu") is None
     assert refusal(swapping(windowed(SHARED, batching="static")), "cpu") is None
+
+
+def test_groups_that_the_only_small_preset_can_have_are_named() -> None:
+    """Heads of 64 dimensions, in quarters of 16."""
+    small = find_model("llama-small")
+    assert {group.head_dim for group in small.groups} == {64}
+    assert "int4:group=16 where heads have 64" in REFUSALS[3].why
+
+
+def test_what_is_expected_of_virtual_is_not_refused_next() -> None:
+    with pytest.raises(InputError, match="expected mode=evict, which is simulated and not exec"):
+        setup("virtual+top_k:k=64,page=8").policy.manager(setup("virtual").pool)
+
+
+def test_lengths_end_where_positions_end() -> None:
+    given = setup("paging")
+    limits = replace(given.limits, max_model_len=MODEL.max_position_embeddings + 1)
+    why = refusal(replace(given, limits=limits), "cpu")
+    assert (
+        why == "--max-model-len 129: tiny has rotations for 128 positions; expected at most as many"
+    )
 
 
 def test_nothing_is_allocated_for_what_is_refused() -> None:
@@ -72,6 +105,22 @@ def test_doctor_quotes_them() -> None:
     said = [(one.what, one.why) for one in (next(found) for _ in range(3 + len(REFUSALS)))]
     for one in REFUSALS:
         assert ("simulated, not executed", f"{one.what}: {one.why}") in said
+
+
+def test_doctor_prints_what_it_finds_at_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = []
+
+    def two(_: str | None) -> Iterator[Finding]:
+        yield Finding("first", True, "because")
+        said.append(capsys.readouterr().out)
+        yield Finding("second", False, "so")
+
+    monkeypatch.setattr(doctor, "findings", two)
+    assert doctor.examine(None) == 1
+    assert said[0].split() == ["ok", "first", "because"]
+    assert capsys.readouterr().out.split() == ["FAILS", "second", "so"]
 
 
 def test_readme_quotes_them() -> None:
