@@ -13,6 +13,7 @@ from sim.policy.preallocation import Preallocation
 from sim.policy.sliding_window import SlidingWindow
 from sim.policy.spec import parts_of
 from sim.run import form
+from sim.run.options import RunOptions, size_bytes
 from sim.run.seam import told_by
 from sim.run.session_notes import session_notes
 from sim.run.simulation import Setup
@@ -99,6 +100,9 @@ def notes(setup: Setup) -> Iterator[str]:
             own_seqs=f"{limits.max_num_seqs:,}",
             own_tokens=f"{limits.max_num_batched_tokens:,}",
         )
+    pressure, unasked = setup.limits.pressure, size_bytes(RunOptions.swap_space, "--swap-space")
+    if pressure.preemption != "swap" and pressure.swap_space_bytes not in (0, unasked):
+        yield tr("--swap-space: nothing is swapped without --preemption swap")
     windowed = any(group.window is not None for group in setup.model.groups)
     for part in parts_of(setup.policy):
         if isinstance(part, SlidingWindow) and part.window >= longest:

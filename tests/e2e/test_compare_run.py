@@ -14,6 +14,7 @@ from tests.made_up import write_as_measured, write_model, write_profile_folder
 from workloads.errors import InputError
 from workloads.schema import Provenance, Trace
 
+ATTENTION = "prefill_chunk,kv_prefill,n_decode,kv_decode,time_us"
 GPU = "custom:memory=2GiB,bandwidth=1TB/s,flops=100TFLOP/s"
 
 
@@ -95,7 +96,33 @@ def test_an_option_against_the_record_is_told_in_every_form(tmp_path: Path) -> N
             "dense.csv: line 2: tokens is 'x', expected a whole number",
         ),
         ("dense.csv", "layer,tokens,time_us\nconv,1,1\n", "layer 'conv', expected one of"),
+        (
+            "dense.csv",
+            "layer,tokens,time_us\nqkv_proj,1,1\no_proj,1,1\nqkv_proj,+1,2\n",
+            "dense.csv: line 4: qkv_proj,1 is there already, in line 2; expected each size once",
+        ),
+        (
+            "dense.csv",
+            "layer,tokens,time_us\nqkv_proj,1,1\no_proj,1,1\ngate_up_proj,1,1\n",
+            "dense.csv: has no times of down_proj",
+        ),
+        (
+            "attention.csv",
+            f"{ATTENTION}\n0,0,1,16,1\n16,0,1,16,2\n",
+            "tp1: has no attention times of chunks without decodes",
+        ),
+        (
+            "attention.csv",
+            f"{ATTENTION}\n16,0,0,0,1\n16,0,1,16,2\n",
+            "tp1: has no attention times of decodes without a chunk",
+        ),
+        (
+            "attention.csv",
+            f"{ATTENTION}\n0,0,1,16,1\n16,0,0,0,2\n0,0,1,16,3\n",
+            "attention.csv: line 4: 0,0,1,16 is there already, in line 2",
+        ),
         ("per_sequence.csv", "layer,sequences,time_us\n", "no times of lm_head"),
+        ("per_sequence.csv", "layer,sequences,time_us\nlm_head,1,1\n", "no times of sampler"),
     ],
 )
 def test_a_broken_table_is_one_line(tmp_path: Path, file: str, text: str, message: str) -> None:

@@ -12,6 +12,7 @@ from sim.cost.kernels.profile import (
     REQUIRED,
     Profile,
     Row,
+    refuse_incomplete,
     shape,
 )
 from sim.cost.kernels.skew import MULTIPROCESSORS
@@ -67,15 +68,18 @@ def read_folder(
             rows.setdefault("moe", []).append((0, 0, size, activated, float(row["time_us"])))
     if (tables / "skew.csv").exists():
         rows |= _skew(tables / "skew.csv")
-    for kernel in REQUIRED:
-        if kernel not in rows:
-            raise InputError(f"{tables}: has no times of {kernel}, expected {', '.join(REQUIRED)}")
+    refuse_incomplete(rows, str(tables), (*REQUIRED, "sampler"))
     wanted = model or meta.get("model")
     if wanted is None:
         raise InputError(f"{folder}: meta.yaml names no model, expected --model")
     geometry = find_model(wanted)
     if geometry.weights.experts and "moe" not in rows:
         raise InputError(f"{tables}: no moe.csv, but {geometry.name} has experts")
+    for kernel in ("gate_up_proj", "down_proj"):
+        if "moe" not in rows and kernel not in rows:
+            raise InputError(
+                f"{tables / 'dense.csv'}: has no times of {kernel}, expected its MLP's"
+            )
     device = device_called(meta.get("gpu", ""))
     written: dict[str, Any] = {
         "name": name,
@@ -150,10 +154,18 @@ def _rows(
     if not file.exists():
         raise InputError(f"{file}: no such file, expected a profile table")
     found = []
+    seen: dict[tuple[str | int, ...], int] = {}
     for line, row in csv_rows(file, (*keys, *texts, "time_us")):
-        sizes = tuple(_number(file, line, row, key, whole=True) for key in keys)
+        sizes = tuple(int(_number(file, line, row, key, whole=True)) for key in keys)
         _number(file, line, row, "time_us", least=SHORTEST_US)
-        found.append((tuple(map(int, sizes)), row))
+        what = (*(row[text] for text in texts), *sizes)
+        if (earlier := seen.setdefault(what, line)) != line:
+            said = ",".join(map(str, what))
+            raise InputError(
+                f"{file}: line {line}: {said} is there already, in line {earlier}; expected each "
+                "size once"
+            )
+        found.append((sizes, row))
     return found
 
 

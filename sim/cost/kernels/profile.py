@@ -168,16 +168,23 @@ def _read(path: Path) -> Profile:
     numbers = [columns[name].tolist() for name in COLUMNS]
     for kernel, *row in zip(*numbers, strict=True):
         rows.setdefault(kernel, []).append((row[0], row[1], row[2], row[3], row[4]))
-    for kernel in REQUIRED:
+    refuse_incomplete(rows, str(path))
+    return Profile(meta, rows, str(path))
+
+
+def refuse_incomplete(
+    rows: dict[str, list[Row]], label: str, required: tuple[str, ...] = REQUIRED
+) -> None:
+    """Raise InputError without times of a kernel, or of decodes or chunks by themselves."""
+    for kernel in required:
         if kernel not in rows:
-            raise InputError(f"{path}: has no times of {kernel}, expected {', '.join(REQUIRED)}")
+            raise InputError(f"{label}: has no times of {kernel}, expected {', '.join(required)}")
     for what, missing in (
         ("decodes without a chunk", not any(r[0] == 0 and r[1] == 0 for r in rows["attention"])),
         ("chunks without decodes", not any(r[0] and not r[2] for r in rows["attention"])),
     ):
         if missing:
-            raise InputError(f"{path}: has no attention times of {what}")
-    return Profile(meta, rows, str(path))
+            raise InputError(f"{label}: has no attention times of {what}")
 
 
 def _check_rows(path: Path, columns: dict[str, NDArray[Any]]) -> None:

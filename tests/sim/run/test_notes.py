@@ -31,6 +31,11 @@ TRACE = first(read_trace("azure-2023-conv"), 2)
             {"engine": "default:length_skew=false"},
             "--engine default:length_skew=false: how kernels run matters to --cost table alone",
         ),
+        (
+            {"swap_space": "8GiB"},
+            "--swap-space: nothing is swapped without --preemption swap",
+        ),
+        ({"swap_space": "8GiB", "preemption": "swap"}, None),
         ({"policy": "paging+sliding_window:window=4000"}, None),
         ({"policy": "paging:layers=capped", "model": "gemma-3-27b"}, None),
     ],
