@@ -79,9 +79,9 @@ REFUSALS = (
     ),
     Refusal(
         "int8, int4 or a --kv-cache-dtype of types or groups of scales that it doesn't store",
-        "it stores the model's type, fp8, int8 with a scale a head, and int4 with a scale and a "
-        "zero point a quarter of a head; expected one of these (int4:group=16 where heads have 64 "
-        "dimensions, group=32 of 128)",
+        "it stores the model's type, fp8, int8 (int8:scale=fp16) with a scale a head, and int4 "
+        "with a scale and a zero point a quarter of a head; expected one of these (int4:group=16 "
+        "where heads have 64 dimensions, int4:group=32 of 128)",
         _stored_otherwise,
     ),
     Refusal(
