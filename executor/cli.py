@@ -314,10 +314,16 @@ def _setups(
     from executor.device.refusals import beyond_positions, refusal
     from sim.model.presets import find_model
     from sim.run.simulation import prepare
+    from sim.units import gib
     from workloads.schema import Provenance, Trace
 
-    found = find_model(model)
+    found, (name, memory_bytes) = find_model(model), machine.identity()
     weight_shapes(found)  # a model that no machine's executor runs needs no larger machine
+    if (weights := found.weight_bytes()) > memory_bytes:
+        raise InputError(
+            f"--model {model}: its weights take {gib(weights)}, {name} has {gib(memory_bytes)}; "
+            "expected a smaller one"
+        )
     if max_model_len is not None and (why := beyond_positions(found, max_model_len)):
         raise InputError(why)
     asked = trace is not None

@@ -14,6 +14,7 @@ import torch
 
 from benchmarks.gpu import program as gpu
 from benchmarks.gpu.results import ARCHIVE, read_archive
+from executor.device.machine import Machine
 from executor.validation.judge import judge
 from reports.validation import print_rows
 from sim.cost.steps.table import read_table
@@ -192,7 +193,9 @@ def test_a_table_of_other_windows_is_refused(folder: Path) -> None:
         folder,
     )
     assert done.returncode == 2
-    assert "measured with config, not with other, whose layers have other windows" in done.stderr
+    assert "the cost table was measured with config" in done.stderr
+    assert "not with other" in done.stderr
+    assert "whose layers have other windows\n" in done.stderr
     assert not (folder / "other").exists()
 
 
@@ -280,6 +283,19 @@ def test_without_a_value_nothing_is_judged(capsys: pytest.CaptureFixture[str]) -
     said = capsys.readouterr().out
     assert "not judged" in said
     assert "passed" not in said.replace("validation passed", "")
+
+
+def test_a_model_larger_than_the_machine_takes_one_line(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No option of the command makes the machine larger, so none is named."""
+    monkeypatch.setattr(Machine, "identity", lambda _: ("small", 2**14))
+    done = kvtwin("validate trace.csv --model config.json -o large", folder)
+    assert done.returncode == 2
+    assert "--model config.json: its weights take" in done.stderr
+    assert "expected a smaller one" in done.stderr
+    assert "--gpu" not in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 def test_without_torch_it_says_what_to_install(folder: Path) -> None:
