@@ -8,6 +8,7 @@ from cyclopts import Parameter
 
 from reports.request_times import request_latencies
 from sim.commands.server_flags import Flags, ServerFlags
+from sim.measured.contradictions import overridden
 from sim.measured.fit import Fitted, fit, with_parameters
 from sim.measured.log import measured_log
 from sim.measured.prediction import prediction
@@ -85,6 +86,7 @@ def fit_run(
     early = np.arange(len(everyone)) < len(everyone) // 2
     _, half = fit(measured, setup, names, early)
     result: dict[str, Any] = {
+        "overrides": overridden(options, setup.engine.name),
         "parameters": [asdict(each) for each in fitted],
         "errors_pct": {
             "before": _errors(measured, setup, everyone),
@@ -101,6 +103,8 @@ def fit_run(
     if json:
         print_json(result)
         return
+    if changed := overridden(options, setup.engine.name):
+        print(f"overrides the record: {'; '.join(changed)}")
     for each in fitted:
         print(_line(each))
     for label, errors in result["errors_pct"].items():

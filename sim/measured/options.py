@@ -21,7 +21,13 @@ ALIASES = {
     "pp_size": "pipeline_parallel_size",
     "policy": "scheduling_policy",
 }
-PARTS = ("scheduler_config", "cache_config", "parallel_config", "model_config")
+PARTS = (
+    "scheduler_config",
+    "cache_config",
+    "parallel_config",
+    "model_config",
+    "compilation_config",
+)
 """Of `resolved_config`, a record of every setting that vLLM arrived at."""
 
 LIMITS = ("max_num_seqs", "max_num_batched_tokens")

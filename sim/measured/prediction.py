@@ -143,8 +143,11 @@ def _engine(measured: Measured, engine: Engine | str | None, told: Options) -> E
         preset = replace(preset, block_size=block_tokens)
     if told["enable_prefix_caching"] is False and "prefix_caching" not in own:
         preset = replace(preset, prefix_caching=False)
-    if told["enforce_eager"] is True and "padded_to" not in own:
-        preset = replace(preset, kernels=replace(preset.kernels, padded_to=0))
+    graphs = told.number("max_cudagraph_capture_size")
+    if told["enforce_eager"] is True:
+        graphs = 0
+    if graphs is not None and "padded_to" not in own:
+        preset = replace(preset, kernels=replace(preset.kernels, padded_to=graphs))
     if told["disable_hybrid_kv_cache_manager"] is True and "window_groups" not in own:
         preset = replace(preset, window_groups=False)
     if told["async_scheduling"] is False and "async_scheduling" not in own:

@@ -49,6 +49,7 @@ class Resolved(_Part):
     scheduler_config: dict[str, Any] | None = None
     cache_config: dict[str, Any] | None = None
     parallel_config: dict[str, Any] | None = None
+    compilation_config: dict[str, Any] | None = None
     of_model: dict[str, Any] | None = Field(None, alias="model_config")
 
 

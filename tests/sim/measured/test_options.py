@@ -109,6 +109,30 @@ def test_what_auto_was_resolved_to_is_taken() -> None:
     assert (options["dtype"], options["kv_cache_dtype"]) == ("torch.float32", "fp8")
 
 
+@pytest.mark.parametrize(
+    ("graphs", "eager", "engine", "padded_to"),
+    [
+        (512, False, None, 512),
+        (256, False, None, 256),
+        (256, True, None, 0),
+        (256, False, "vllm-0.19:padded_to=128", 128),
+    ],
+)
+def test_graphs_are_captured_up_to_what_the_server_says(
+    graphs: int, eager: bool, engine: str | None, padded_to: int
+) -> None:
+    measured = told(enforce_eager=eager)
+    resolved = {"compilation_config": {"max_cudagraph_capture_size": graphs}}
+    one = replace(measured, meta={**measured.meta, "resolved_config": resolved})
+    assert prediction(one, engine=engine).engine.kernels.padded_to == padded_to
+
+
+def test_windows_share_no_memory_where_the_server_switched_it_off() -> None:
+    assert prediction(told(), engine="vllm-0.32").engine.window_groups
+    off = prediction(told(disable_hybrid_kv_cache_manager=True), engine="vllm-0.32")
+    assert not off.engine.window_groups
+
+
 def test_memory_and_limits_of_a_step_by_their_other_names() -> None:
     """1 GiB of KV without a count of blocks; 512 tokens scheduled of a buffer of 2,048."""
     measured = told(max_num_scheduled_tokens=512)
