@@ -1,5 +1,7 @@
 """Contiguous preallocation: one slab a request, all slabs one pool of a single page."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from executor.cache.seats import Rows
@@ -13,6 +15,11 @@ class Contiguous(Table):
 
     def units_for(self, tokens: int) -> int:
         return 1
+
+    def fits(self, lengths: Sequence[int]) -> bool:
+        """A sequence has one slab, which may be shorter than the longest context."""
+        slabs = all(self.kept_tokens(length) <= self.unit_slots for length in lengths)
+        return slabs and super().fits(lengths)
 
     def start(self, request: int) -> int:
         """First slot of the request."""

@@ -1,6 +1,8 @@
 """Ids behind counts: which pages a request gets, in which order."""
 
+from executor.cache.contiguous import Contiguous
 from executor.cache.paged import Paged
+from executor.cache.ring import Ring
 from executor.work import Decode, Work
 from sim.plan import Chunk
 
@@ -15,3 +17,12 @@ def test_pages_are_reused_last_in_first_out() -> None:
     table.follow(Work((1, 2), (Chunk(3, 0, 12, True),), ()))
     # freed last: 0 and 1 of the request named last, then 3 of the other
     assert table.owned.lists() == {3: [0, 1, 3]}
+
+
+def test_a_context_longer_than_a_slab_fits_nowhere() -> None:
+    """Two slabs of 100 tokens; of a ring of 100, any length keeps no more."""
+    table = Contiguous(2, 100)
+    assert table.fits([100, 100])
+    assert not table.fits([101])
+    assert not table.fits([1, 1, 1])
+    assert Contiguous(2, 100, Ring(100, 0)).fits([4000])
