@@ -72,6 +72,7 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
         file = folder / "measured" / name
         if file.exists():
             file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:9]))
+    changed("measured/meta.json", "num_requests", to=9)(folder)
     write_profile_folder(folder / "profile")
     for words in ([*CONVERT[:-1], "p.parquet"], [*SIMULATE[:-1], "runs"]):
         done = kvtwin(*words, cwd=folder)

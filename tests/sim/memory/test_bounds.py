@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from sim.memory.bounds import LOGGED_BYTES, capacity_bounds
 from sim.memory.ledger import Ledger, kv_budget
 from sim.memory.profiled import VLLM_0_19, VLLM_0_32
 from sim.model.presets import find_model
+from sim.run.options import EngineOptions
 from workloads.errors import InputError
 
 GIB, BLOCK = 2**30, 2 * 2**20
@@ -93,14 +95,15 @@ def test_weights_of_a_format_that_is_not_read_widen_it() -> None:
 
 
 def test_the_command_prints_them(capsys: pytest.CaptureFixture[str]) -> None:
-    asked = {"model": "llama-3.1-8b", "gpu": "rtx-4090", "context": (4096,)}
-    size(**asked, interval=90)  # type: ignore[arg-type]
+    engine = EngineOptions(model="llama-3.1-8b")
+    asked: dict[str, Any] = {"gpu": "rtx-4090", "options": engine, "context": (4096,)}
+    size(**asked, interval=90)
     out = capsys.readouterr().out
     assert "90 % interval: KV cache 4.61 GiB to 5.43 GiB" in out
     assert "requests of 4,096 tokens: 9 to 10 fit" in out
-    size(**asked, interval=90, json_output=True)  # type: ignore[arg-type]
+    size(**asked, interval=90, json_output=True)
     found = json.loads(capsys.readouterr().out)["interval"]
     assert found["level"] == 90
     assert found["requests"][0]["high"] == 10
     with pytest.raises(InputError, match="--interval 50: expected one of 80, 90, 95, 99"):
-        size(**asked, interval=50)  # type: ignore[arg-type]
+        size(**asked, interval=50)
