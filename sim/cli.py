@@ -13,9 +13,9 @@ from sim.commands.spoken_help import SpokenHelp
 from workloads.errors import InputError
 from workloads.options import whole_numbers
 from workloads.outgoing import visible
+from workloads.places import ENDINGS
 from workloads.streams import close_streams, open_streams
 
-ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LONGEST_LINE = 2000
 PIPE_CLOSED = 128 + 13
 """As a shell reports a program that SIGPIPE ended."""

@@ -10,12 +10,13 @@ from unittest import mock
 import pytest
 
 from sim import cli
+from workloads.places import ENDINGS
 
 
 def kvtwin(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     """As `subprocess.run` of the command there; what `main` changes of the process is put back."""
     out, err = StringIO(), StringIO()
-    handlers = {number: signal.getsignal(number) for number in cli.ENDINGS}
+    handlers = {number: signal.getsignal(number) for number in ENDINGS}
     command = ["kvtwin", *arguments]
     try:
         with (

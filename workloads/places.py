@@ -11,7 +11,9 @@ from pathlib import Path
 
 from workloads.errors import InputError
 
-_ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Signals that end a process and are answered in one line."""
+
 _NO_LOCKS = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS}
 
 
@@ -67,9 +69,9 @@ def uninterrupted() -> Iterator[None]:
         yield
         return
     came: list[int] = []
-    before = {number: signal.getsignal(number) for number in _ENDS}
+    before = {number: signal.getsignal(number) for number in ENDINGS}
     try:
-        for number in _ENDS:
+        for number in ENDINGS:
             signal.signal(number, lambda number, _: came.append(number))
         yield
     finally:

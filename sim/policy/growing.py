@@ -69,9 +69,8 @@ class GrowingBuffers(Contiguous):
         self.copied_bytes = 0  # read and written again, since the beginning
         self._copy_bytes = 0  # of those in this step
         self._copied: list[Copied] = []
-        self.calendar = (
-            Calendar()
-        )  # those that decode and can grow, by the tick at which they are full
+        # Those that decode and can grow, by the tick at which they are full.
+        self.calendar = Calendar()
 
     def _most(self) -> int:
         """Slots of the largest buffer of the series that fits into an empty pool."""

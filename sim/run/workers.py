@@ -19,10 +19,10 @@ from multiprocessing.util import Finalize
 from typing import Any, NoReturn, TypeVar
 
 from workloads.errors import InputError
+from workloads.places import ENDINGS
 
 Result = TypeVar("Result")
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PR_SET_PDEATHSIG = 1
 """Of Linux's prctl(2): the signal that a process gets when its parent ends."""
 
@@ -154,7 +154,7 @@ def _died() -> NoReturn:
 @contextmanager
 def _unheard() -> Iterator[None]:
     """What starts now is never interrupted (its parent is, and ends it) and says nothing itself."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDINGS)
     errors, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     try:
         os.dup2(nowhere, 2)

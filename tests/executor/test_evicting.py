@@ -10,20 +10,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from executor.cache.contiguous import Contiguous
-from executor.device.assemble import Executor, random_llama
-from executor.device.llama import Llama
-from executor.device.machine import open_machine
-from executor.device.text import Text
-from executor.device.torch_device import TorchDevice
-from executor.driver import free_run
 from executor.work import Work
 from sim.engine.limits import Pressure
-from sim.engine.loop import serve
-from sim.engine.record import Recorder
-from sim.plan import StepPlan
 from sim.run.simulation import Setup
-from tests.executor.test_policies_agree import MODEL, setup
+from tests.executor.beside import Beside, run_beside
+from tests.executor.test_policies_agree import setup
 
 TOKEN = 2 * 2 * (2 * 16 * 4) + 2 * 2 * 4  # bytes: K and V, 2 layers, 2 heads; and a score a head
 
@@ -76,49 +67,15 @@ class PlainEviction:
             self.evicted += 1
 
 
-class Beside:
-    """A device beside plain eviction under one plan, its memory NaN where nothing was written."""
-
-    def __init__(self, given: Setup, keep: int) -> None:
-        machine = open_machine("cpu")
-        executor = Executor(given, machine, random_llama(MODEL, machine))
-        assert executor.allocated_bytes == executor.predicted_bytes
-        for pool in executor.cache.stored:
-            if pool.storage == "native":
-                pool.k.fill_(float("nan"))
-                pool.v.fill_(float("nan"))
-        self.scheduler, self.device = executor.fresh()
-        llama: Llama = self.device._llama
-        text = Text(MODEL.vocab_size, machine.device, len(given.trace), given.trace)
-        self.rule = PlainEviction(keep)
-        self.plain = TorchDevice(llama, Contiguous(64, 128), self.rule, text, machine.clock)
-        self.texts = self.device._text, text
-        self.worst, self.preempted, self.swapped = 0.0, 0, 0
-
-    def run(self, plan: StepPlan, work: Work) -> int:
-        self.device.run(plan, work)
-        self.device.table.check(self.scheduler.manager)
-        assert self.device.last is not None
-        logits, expected = self.device.last.logits, self.plain.step(work).logits
-        self.texts[1].chosen.copy_(self.texts[0].chosen)
-        if logits.numel():
-            error = float((logits - expected).abs().max())
-            self.worst = max(self.worst, error if error == error else float("inf"))
-        self.preempted += len(plan.preempted)
-        self.swapped += plan.swap_in_bytes
-        return 10**15
-
-
-def run(given: Setup, keep: int) -> Beside:
-    found = Beside(given, keep)
-    recorder = Recorder(given.trace, 1.0)
-    free_run(serve(given.trace, found.scheduler, recorder), found.scheduler, found)
-    return found
+def run(given: Setup, keep: int) -> tuple[Beside, int]:
+    """And how many tokens plain eviction let go of."""
+    rule = PlainEviction(keep)
+    return run_beside(given, rule), rule.evicted
 
 
 def beside(given: Setup, keep: int) -> Beside:
-    found = run(given, keep)
-    assert found.rule.evicted > 0
+    found, evicted = run(given, keep)
+    assert evicted > 0
     return found
 
 
@@ -156,7 +113,7 @@ def test_swapped() -> None:
 def test_quantised(storage: str, bound: float) -> None:
     """Where nothing is evicted, off by what the storage rounds (logits are near 1)."""
     policy = f"paging:block_size=8+{storage}+top_k:mode=evict,k="
-    whole = run(setup(f"{policy}128"), 128)
-    assert whole.rule.evicted == 0
+    whole, evicted = run(setup(f"{policy}128"), 128)
+    assert evicted == 0
     assert whole.worst <= bound
     assert beside(setup(f"{policy}20"), 20).worst < float("inf")

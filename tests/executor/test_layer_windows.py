@@ -11,16 +11,12 @@ import pytest
 
 from executor.attention.plain import NO_WINDOW, PlainAttention
 from executor.cache.choice import table_for
-from executor.cache.contiguous import Contiguous
 from executor.device.assemble import Executor, host_device, random_llama
-from executor.device.llama import Llama, layer_groups
+from executor.device.llama import layer_groups
 from executor.device.machine import open_machine
-from executor.device.text import Text
-from executor.device.torch_device import TorchDevice
 from executor.driver import free_run, lockstep
 from executor.plan_log import Logged, expand, logged, single
 from executor.validation.calibrate import Calibration, decode_work
-from executor.work import Work
 from sim.cost.roofline import Roofline
 from sim.engine.limits import Pressure
 from sim.engine.loop import serve
@@ -28,9 +24,9 @@ from sim.engine.record import Recorder
 from sim.engine.scheduler import Scheduler
 from sim.model.geometry import Model
 from sim.model.hf_config import model_from_config
-from sim.plan import StepPlan
 from sim.run.driver import run_simulated
 from sim.run.simulation import Setup, prepare
+from tests.executor.beside import Beside, run_beside
 from tests.executor.test_null_device import FollowedDevice
 from workloads.schema import Provenance, Trace
 
@@ -87,48 +83,9 @@ def test_layers_are_in_the_models_order() -> None:
     assert windows == [WINDOW if kind == "sliding" else None for kind in LAYERS]
 
 
-class Beside:
-    """A device beside plain attention under one plan: how far apart, and what was checked."""
-
-    def __init__(self, given: Setup) -> None:
-        machine = open_machine("cpu")
-        executor = Executor(given, machine, random_llama(given.model, machine))
-        assert executor.allocated_bytes == executor.predicted_bytes
-        for pool in executor.cache.stored:
-            if pool.storage == "native":
-                pool.k.fill_(float("nan"))
-                pool.v.fill_(float("nan"))
-        self.scheduler, self.device = executor.fresh()
-        windows = [group.window or NO_WINDOW for group in layer_groups(given.model)]
-        llama: Llama = self.device._llama
-        text = Text(given.model.vocab_size, machine.device, len(given.trace), given.trace)
-        seats = Contiguous(64, 128)
-        plain = PlainAttention(windows=windows)
-        self.plain = TorchDevice(llama, seats, plain, text, machine.clock)
-        self.texts = self.device._text, text
-        self.worst, self.preempted, self.swapped = 0.0, 0, 0
-
-    def run(self, plan: StepPlan, work: Work) -> int:
-        self.device.run(plan, work)
-        self.device.table.check(self.scheduler.manager)
-        assert self.device.last is not None
-        logits = self.device.last.logits
-        # What comes back from the host was computed before: plain attention keeps it anyway.
-        expected = self.plain.step(work).logits
-        self.texts[1].chosen.copy_(self.texts[0].chosen)
-        if logits.numel():
-            error = float((logits - expected).abs().max())
-            self.worst = max(self.worst, error if error == error else float("inf"))
-        self.preempted += len(plan.preempted)
-        self.swapped += plan.swap_in_bytes
-        return 10**15
-
-
 def beside(given: Setup) -> Beside:
-    found = Beside(given)
-    recorder = Recorder(given.trace, 1.0)
-    free_run(serve(given.trace, found.scheduler, recorder), found.scheduler, found)
-    return found
+    windows = [group.window or NO_WINDOW for group in layer_groups(given.model)]
+    return run_beside(given, PlainAttention(windows=windows))
 
 
 POLICIES = (

@@ -33,7 +33,16 @@ from sim.policy.sparse_pages import SparsePages
 from sim.policy.spec import Retained
 from sim.policy.state_pages import StatePages
 from sim.policy.virtual import VirtualPages, VirtualRings
-from sim.run.compiled import ahead, given, lists, measured, prefixes, spaces
+from sim.run.compiled import (
+    ahead,
+    given,
+    lists,
+    measured,
+    measured_lines,
+    measured_steps,
+    prefixes,
+    spaces,
+)
 from sim.run.compiled.kinds import OWN, REQUEST, ROLES, TIMES
 from sim.run.compiled.lower import Lowering
 from sim.sequence import Sequence
@@ -98,6 +107,10 @@ class Source(NamedTuple):
     scratch: tuple[str, ...]
 
 
+GIVEN = (lists, given, ahead, spaces, prefixes, measured_lines, measured_steps, measured)
+"""Modules whose text, behind their beginnings, is a part of the program's."""
+
+
 @cache
 def lowered(managers: tuple[type, ...] = MANAGERS) -> Source:
     """All functions of runs under these kinds of managers, as text.
@@ -107,8 +120,7 @@ def lowered(managers: tuple[type, ...] = MANAGERS) -> Source:
     lowering = Lowering(CLASSES, managers)
     for role, method in ENTRIES:
         lowering.need(role, method)
-    given_too = map(_behind_beginning, (lists, given, ahead, spaces, prefixes, measured))
-    text = "\n\n".join([*given_too, lowering.text()])
+    text = "\n\n".join([*map(_behind_beginning, GIVEN), lowering.text()])
     owners = "|".join([*ROLES, "run", "t"])
     fields = sorted(set(re.findall(rf"\bS\[((?:{owners})_\w+)\]", text)))
     places = [f"{name} = {i}" for i, name in enumerate(fields)]

@@ -1,4 +1,7 @@
-"""Measured step times as numbers for `measured`. Imported by runs that have some."""
+"""Numbers of measured step times, as `measured` and `measured_steps` read them.
+
+Imported by runs that have some.
+"""
 
 from typing import TYPE_CHECKING, Any
 

@@ -1,13 +1,10 @@
-"""Step times from tables, as `sim.cost.kernels` and `sim.cost.steps` have them; see `tables`.
-
-Floats of tables lie in F, and every sum is made in the order in which the objects make it. A line
-at `at` of S: its number of points, their x, and the place of the first y in F. A row: its number
-of entries, their keys, and their places in the table.
-"""
+"""Step times from tables of kernels, as `sim.cost.kernels` has them; those of any cost model."""
 
 from typing import Any
 
 from sim.run.compiled.lists import bit_length
+from sim.run.compiled.measured_lines import UNBOUNDED, _along, _say, _segment
+from sim.run.compiled.measured_steps import steps_linear
 
 
 def _made(*_: Any) -> Any:
@@ -17,29 +14,21 @@ def _made(*_: Any) -> Any:
 cost_step_as = _made
 
 # Places in S, which `build` decides.
-run_cost = cost__byte_as = cost__step_as = 0
-plan_context = plan_decodes = plan_growth_bytes = plan_longest = plan_max_steps = 0
-plan_prefill_tokens = plan_read_bytes = t_chunks = measured_at = measured_said = 0
-kernel_contexts = kernel_decode_row = kernel_chunk_row = kernel_layers = kernel_padded_to = 0
-kernel_token_bytes = kernel_lines = kernel_step_lines = kernel_sequence_lines = 0
-kernel_most_tokens = kernel_most_sequences = kernel_experts = kernel_most_expert_tokens = 0
-kernel_has_experts = kernel_reduces = kernel_reduced_bytes = kernel_reduce_line = 0
-kernel_most_decodes = kernel_most_beside = kernel_longest_earlier = kernel_skewed = 0
-kernel_overlaps = kernel_skew_n = kernel_numbers = steps_dense = steps_sampling = 0
-steps_prefill_row = steps_decode_row = steps_contexts = steps_kept = steps_token_bytes = 0
-steps_most_tokens = steps_most_batch = steps_answers = steps_outside = run_failed = 0
-steps_failed_first = steps_failed_tokens = 0
+cost__byte_as = cost__step_as = kernel_chunk_row = kernel_contexts = kernel_decode_row = 0
+kernel_experts = kernel_has_experts = kernel_layers = kernel_lines = kernel_longest_earlier = 0
+kernel_most_beside = kernel_most_decodes = kernel_most_expert_tokens = kernel_most_sequences = 0
+kernel_most_tokens = kernel_numbers = kernel_overlaps = kernel_padded_to = kernel_reduce_line = 0
+kernel_reduced_bytes = kernel_reduces = kernel_sequence_lines = kernel_skew_n = kernel_skewed = 0
+kernel_step_lines = kernel_token_bytes = measured_at = plan_context = plan_decodes = 0
+plan_growth_bytes = plan_longest = plan_max_steps = plan_prefill_tokens = plan_read_bytes = 0
+run_cost = t_chunks = 0
 
 # -- from here on this is also the beginning of every compiled module --
 
 AS_PER_US = 10**12
-AS_PER_S = 10**18
 LEAST_SHARE = 0.3
-UNBOUNDED = 2**62
 CONTEXT, DECODES, EARLIER, CHUNK_TOKENS, BESIDE, STEP_TOKENS, SEQUENCES, NOTED = range(8)
 KEY_US, TOKEN_US, PAIR_US, HIDDEN_US, HOST_US, SKEW_KEY_US, UNSPLIT, REDUCE = range(8)
-
-
 ROOFLINE, KERNELS, STEPS, FIXED = range(4)
 
 
@@ -56,39 +45,6 @@ def cost_linear(S: list[int], F: list[float]) -> tuple[int, int, int]:
         S, S[plan_decodes], S[plan_prefill_tokens], S[plan_read_bytes], S[t_chunks]
     )
     return first, S[plan_growth_bytes] * S[cost__byte_as], S[plan_max_steps]
-
-
-def _say(S: list[int], what: int, limit: int, asked: int) -> None:
-    """A run left what was measured: the most asked for, and in which order it was said first."""
-    at = S[measured_said] + 1 + 2 * what
-    if asked > max(S[at + 1], limit):
-        if not S[at]:
-            S[S[measured_said]] += 1
-            S[at] = S[S[measured_said]]
-        S[at + 1] = asked
-
-
-def _segment(S: list[int], at: int, x: float) -> int:
-    """Index of the segment in which x lies, or of the nearest, of points behind their number."""
-    low, high = 0, S[at]
-    while low < high:
-        middle = (low + high) // 2
-        if x < S[at + 1 + middle]:
-            high = middle
-        else:
-            low = middle + 1
-    return min(max(low - 1, 0), S[at] - 2)
-
-
-def _along(S: list[int], F: list[float], at: int, x: float) -> float:
-    """The value of a line; beyond its points the end segments go on."""
-    n = S[at]
-    y = S[at + 1 + n]
-    if n == 1:
-        return F[y]
-    i = _segment(S, at, x)
-    share = (x - S[at + 1 + i]) / (S[at + 2 + i] - S[at + 1 + i])
-    return F[y + i] + share * (F[y + i + 1] - F[y + i])
 
 
 def _stair(S: list[int], F: list[float], at: int, x: int) -> float:
@@ -339,82 +295,3 @@ def _kernel_chunks(
         us += _grid_chunk(S, F, size, known, at, context) - alone
         us += (n * mean - at * context) * key_us
     return us
-
-
-def _crossing(S: list[int], F: list[float], row: int, at: int, x: int) -> float:
-    """Between lines of a row: each at x, and of those at `at`."""
-    n = S[row]
-    base = S[measured_at]
-    if n == 1:
-        return _along(S, F, base + S[row + 2], float(x))
-    i = _segment(S, row, float(at))
-    share = (at - S[row + 1 + i]) / (S[row + 2 + i] - S[row + 1 + i])
-    low = _along(S, F, base + S[row + 1 + n + i], float(x))
-    high = _along(S, F, base + S[row + 2 + n + i], float(x))
-    return low + share * (high - low)
-
-
-def _steps_dense(S: list[int], F: list[float], tokens: int) -> int:
-    return round(_along(S, F, S[measured_at] + S[steps_dense], float(tokens)) * AS_PER_S)
-
-
-def _steps_sampling(S: list[int], F: list[float], samples: int) -> int:
-    return round(_along(S, F, S[measured_at] + S[steps_sampling], float(samples)) * AS_PER_S)
-
-
-def _steps_chunk(S: list[int], F: list[float], tokens: int, start: int) -> int:
-    past = min(start, S[steps_kept])
-    row = S[measured_at] + S[steps_prefill_row]
-    whole = round(_crossing(S, F, row, tokens, past) * AS_PER_S)
-    return whole - _steps_dense(S, F, tokens) - _steps_sampling(S, F, 1)
-
-
-def steps_linear(S: list[int], F: list[float]) -> tuple[int, int, int]:
-    n, read, grows = S[plan_decodes], S[plan_read_bytes], S[plan_growth_bytes]
-    tokens, samples, first = n, n, 0
-    chunks = S[t_chunks]
-    for i in range(S[chunks]):
-        start, length = S[chunks + 2 + 4 * i], S[chunks + 3 + 4 * i]
-        tokens += length
-        samples += S[chunks + 4 + 4 * i]
-        first += _steps_chunk(S, F, length, start)
-    first += _steps_dense(S, F, tokens) + _steps_sampling(S, F, samples)
-    S[steps_answers] += 1
-    outside = tokens > S[steps_most_tokens] or n > S[steps_most_batch]
-    growth, valid = 0, S[plan_max_steps]
-    if n:
-        until, intercept, slope = _steps_segment(S, F, n, read)
-        first += intercept + slope * read
-        outside = outside or until == UNBOUNDED
-        if grows:
-            growth = slope * grows
-            valid = min(valid, -(-(until - read) // grows))
-    S[steps_outside] += outside
-    if first <= 0:
-        S[run_failed], S[steps_failed_first], S[steps_failed_tokens] = 1, first, tokens
-        return 1, 0, 1
-    if growth < 0:  # as far as the line stays above 0
-        valid = min(valid, (first - 1) // -growth + 1)
-    return first, growth, valid
-
-
-def _steps_segment(S: list[int], F: list[float], n: int, read: int) -> tuple[int, int, int]:
-    """(until, intercept, slope) of attention of so many decoding requests, by bytes read."""
-    xs = S[measured_at] + S[steps_contexts]
-    row = S[measured_at] + S[steps_decode_row]
-    token = S[steps_token_bytes] * n
-    rest = _steps_dense(S, F, n) + _steps_sampling(S, F, n)
-    count = S[xs]
-    if count == 1:
-        only = round(_crossing(S, F, row, n, S[xs + 1]) * AS_PER_S) - rest
-        return S[xs + 1] * token if read < S[xs + 1] * token else UNBOUNDED, only, 0
-    cell = 0
-    while cell < count - 1 and S[xs + 2 + cell] * token <= read:
-        cell += 1
-    until = UNBOUNDED if cell == count - 1 else S[xs + 2 + cell] * token
-    cell = min(cell, count - 2)
-    low, high = S[xs + 1 + cell], S[xs + 2 + cell]
-    low_as = _crossing(S, F, row, n, low) * AS_PER_S
-    high_as = _crossing(S, F, row, n, high) * AS_PER_S
-    slope = round((high_as - low_as) / ((high - low) * token))
-    return until, round(low_as) - slope * low * token - rest, slope

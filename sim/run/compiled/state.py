@@ -100,7 +100,7 @@ class State:
         return found
 
     def said(self) -> list[tuple[int, int]]:
-        """Order and most of what a run said of a table; see `measured._say`."""
+        """Order and most of what a run said of a table; see `measured_lines._say`."""
         at = self["measured_said"] + 1
         pairs = self.array[at : at + 2 * SAID].reshape(SAID, 2).tolist()
         return [(order, most) for order, most in pairs]

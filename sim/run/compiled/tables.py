@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 SAID = 8
-"""Things that a run may say of them; see `measured._say`."""
+"""Things that a run may say of them; see `measured_lines._say`."""
 
 
 class Table:

@@ -17,7 +17,6 @@ from sim.sweep.grid import make_grid
 from sim.sweep.hopeless import Lost, execute_until_lost
 from sim.sweep.question import question_of
 from sim.sweep.search import Search
-from sim.sweep.serve_lines import serve_lines
 from workloads import read_trace
 from workloads.errors import InputError
 from workloads.schema import Provenance, Trace
@@ -113,42 +112,6 @@ def test_a_price_that_is_missing_is_a_slip() -> None:
     grid = make_grid(base, {"gpu": ["a100-40gb", "h100"]})
     with pytest.raises(InputError, match="says nothing of h100"):
         Search(grid, steady(5), question_of(minimise="cost"))
-
-
-def test_a_printed_context_was_simulated_and_fits() -> None:
-    """Llama 2's 512 KiB a token: 1,000 MiB are 2,000 tokens, 125 blocks of 16, less than its 4,096.
-    A longest context of 4,096 lets no server start."""
-    base = RunOptions(
-        **BASE, cost="fixed:seconds=0.1", slo="ttft_p100=1s", kv_cache_memory="1000MiB"
-    )
-    trace = steady(5)
-    searched = Search(make_grid(base, {}), trace, question_of("request_rate=1:2", 1)).answer()
-    assert searched.best is not None
-    assert searched.best.options.max_model_len == 2000
-    assert [row["max_model_len"] for row in searched.rows] == [2000] * len(searched.rows)
-    record = answer_record(searched, trace)["best"]
-    assert "--max-model-len 2000 " in record["vllm"]
-    assert "--context-length 2000 " in record["sglang"]
-    assert f"--kv-cache-memory-bytes {1000 * 2**20}" in record["vllm"]
-    assert "--gpu-memory-utilization" not in record["vllm"]
-    assert "with the model's own 4,096 no server would start" in " ".join(record["notes"])
-    fits = prepared(trace, RunOptions(**BASE, max_model_len=1000))
-    line = serve_lines(fits)
-    assert line.vllm is not None
-    assert "--max-model-len 1000 " in line.vllm
-    assert "--gpu-memory-utilization 0.9" in line.vllm
-    assert not line.notes
-
-
-def test_no_line_for_what_no_engine_serves() -> None:
-    lines = serve_lines(prepared(steady(3), RunOptions(**BASE, policy="preallocation")))
-    assert (lines.vllm, lines.sglang) == (None, None)
-    assert "preallocation: neither engine serves under it" in " ".join(lines.notes)
-    base = RunOptions(**BASE, slo="ttft_p100=1s", policy="preallocation")
-    searched = Search(make_grid(base, {}), steady(5), question_of("request_rate=1:1", 1)).answer()
-    text = "\n".join(answer_lines(searched, steady(5)))
-    assert "vllm serve" not in text
-    assert answer_record(searched, steady(5))["best"]["vllm"] is None
 
 
 def test_buffers_bind_before_their_memory_is_full() -> None:
@@ -327,32 +290,6 @@ def test_an_answer_in_words_and_as_a_record() -> None:
     ).answer()  # fmt: skip
     assert impossible.best is None
     assert "No configuration meets the level" in next(answer_lines(impossible, trace))
-
-
-@pytest.mark.parametrize(
-    ("options", "vllm", "sglang", "note"),
-    [
-        ({"policy": "paging:block_size=32+fp8"}, "--block-size 32", "dtype fp8_e4m3", ""),
-        ({"tp": 2, "max_num_seqs": 8}, "--tensor-parallel-size 2", "--max-running-requests 8", ""),
-        ({"kv_cache_dtype": "int8"}, "--kv-cache-dtype int8_per_token_head", "sglang",
-         "KV in int8: SGLang has no word"),
-        ({"kv_cache_dtype": "bf16"}, "dtype bfloat16", "--kv-cache-dtype bfloat16", ""),
-        ({"long_prefill_token_threshold": 256}, "--long-prefill-token-threshold 256", "sglang",
-         "SGLang has no word"),
-        ({"replicas": 3}, "vllm serve", "sglang.launch_server", "3 such servers"),
-        ({"batching": "static"}, "vllm", "sglang", "static batching: neither engine has it"),
-    ],
-)  # fmt: skip
-def test_lines_that_start_servers(
-    options: dict[str, Any], vllm: str, sglang: str, note: str
-) -> None:
-    lines = serve_lines(prepared(steady(3), RunOptions(**BASE, **options)))
-    assert lines.vllm is not None
-    assert lines.sglang is not None
-    assert vllm in lines.vllm
-    assert sglang in lines.sglang
-    assert note in " ".join(lines.notes)
-    assert bool(lines.notes) == bool(note)
 
 
 def test_a_level_that_holds_with_all_at_once_has_no_limit() -> None:
