@@ -29,7 +29,7 @@ class Spool:
 
     def add(self, values: NDArray[Any]) -> None:
         """Further values."""
-        self._file.write(np.ascontiguousarray(values, self._dtype))
+        self._file.write(np.ascontiguousarray(values, self._dtype).data)
 
     def column(self) -> NDArray[Any]:
         """All of them, at least one, read-only."""

@@ -39,9 +39,9 @@ def write_run(run: "Run", folder: Path, command: str, written: bool = False) -> 
     if not written:
         tables |= {"requests": log.requests, "steps": log.steps}
     if len(log.held):
-        columns = (np.ascontiguousarray(column) for column in log.held.T)
-        stretches = {f"stretch_{i}": column for i, column in enumerate(columns)}
-        tables[LAYOUT] = {"time_s": log.timeline["time_s"], **stretches}  # type: ignore[dict-item]
+        columns = enumerate(log.held.T)
+        stretches: dict[str, Column] = {f"stretch_{i}": np.ascontiguousarray(c) for i, c in columns}
+        tables[LAYOUT] = {"time_s": log.timeline["time_s"], **stretches}
     for name, table in tables.items():
         write_table(table, folder / f"{name}.parquet")
     with told_by(run.setup.policy, run.setup.label):  # asked what other lengths would fit

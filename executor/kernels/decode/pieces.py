@@ -55,7 +55,8 @@ def cut(tiles: Counts, slots: int, most: int) -> Counts:
     work = int(tiles.sum()) + START_TILES * total
     ends = -(-work // (slots * largest)) * largest
     ends = np.where(total <= max(most, len(tiles)), ends, np.iinfo(np.int64).max)
-    return counts[np.flatnonzero(ends <= 1.05 * ends.min())[0]]
+    chosen: NDArray[np.int64] = counts[np.flatnonzero(ends <= 1.05 * ends.min())[0]]
+    return chosen
 
 
 def lay_out(

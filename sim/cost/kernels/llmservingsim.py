@@ -158,7 +158,7 @@ def _rows(
     for line, row in csv_rows(file, (*keys, *texts, "time_us")):
         sizes = tuple(int(_number(file, line, row, key, whole=True)) for key in keys)
         _number(file, line, row, "time_us", least=SHORTEST_US)
-        what = (*(row[text] for text in texts), *sizes)
+        what: tuple[str | int, ...] = (*(row[text] for text in texts), *sizes)
         if (earlier := seen.setdefault(what, line)) != line:
             said = ",".join(map(str, what))
             raise InputError(
