@@ -202,3 +202,19 @@ def test_a_sum_by_parts_is_the_same_for_all_parts(count: int) -> None:
     found = pairwise_sum(count, iter(np.split(values, cuts)))
     assert found == pairwise_sum(count, iter([values]))
     assert found == pytest.approx(fsum(values), rel=40 * 2**-53, abs=0)
+
+
+@pytest.mark.parametrize(("rows", "without"), [(5_000, set()), (5_001, {"time_s"})])
+def test_large_tables_spend_no_dictionary_on_what_does_not_repeat(
+    rows: int, without: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Instants are all different, of `running` there are 7. One row group stays as it was."""
+    monkeypatch.setattr(parquet, "GROUP_ROWS", 5_000)
+    columns = {"time_s": np.arange(rows) / 3, "running": np.arange(rows) % 7}
+    parquet.write_table(columns, tmp_path / "a.parquet")
+    kept = pq.ParquetFile(tmp_path / "a.parquet")
+    group = kept.metadata.row_group(0)
+    chunks = [group.column(i) for i in range(2)]
+    assert {c.path_in_schema for c in chunks if not c.has_dictionary_page} == without
+    back = kept.read().to_pydict()
+    assert back == {k: column.tolist() for k, column in columns.items()}
