@@ -66,8 +66,9 @@ def size(
     lengths = [plain("context", length, int) for length in given]
     if not lengths:
         raise InputError("context: expected at least one length, in tokens")
-    for name, value in (("policy", policy), ("max_model_len", max_model_len), ("gpu", gpu)):
+    for name, value in (("policy", policy), ("gpu", gpu)):
         check_option(name, value)
+    longest = plain("max_model_len", max_model_len, int | None)
     if gpu is None:
         raise InputError("gpu: missing")
     known = [field.name for field in fields(EngineOptions)]
@@ -76,10 +77,11 @@ def size(
             raise InputError(f"no option {name!r}; {suggestion(name, known)}")
     device = gpu if isinstance(gpu, Device) else find_device(gpu, memory_alone=True)
     engine = resolved(EngineOptions(model=model, **options), device)
+    engine.check_limits(longest)
     ledger = engine.ledger()
     if isinstance(policy, str):
         policy = engine.engine.sizes(policy, engine.model)
-    pool = ledger.pool(max_model_len or max(lengths))
+    pool = ledger.pool(max(lengths) if longest is None else longest)
     parsed = parse_policy(policy) if isinstance(policy, str) else policy
     return Sized(ledger, size_policy(parsed, label_of(parsed), pool, lengths))
 
@@ -136,12 +138,12 @@ def compare_run(
 
     Raises InputError where the run can't be read, or couldn't be served whole.
     """
-    check_arguments(compare_run, locals())
+    given = check_arguments(compare_run, locals())
     if not isinstance(tolerance, Tolerance | None):
         raise InputError(f"tolerance {said(tolerance)}: expected a Tolerance")
     measured = read_measured(str(run_dir))
     setup = prediction(
-        measured, model=model, gpu=gpu, tp=tp, engine=engine, cost=cost, profile=profile
+        measured, model=model, gpu=gpu, tp=given["tp"], engine=engine, cost=cost, profile=profile
     )
     pair = side_by_side(measured, execute(setup))
     return Compared(*pair, errors(*pair, tolerance))

@@ -44,13 +44,13 @@ def sweep(
     With a `folder`, finished runs and the table are kept there, and are not run again. `jobs` are
     processes (every core), `on` is "here", "ray" or "ray://HOST:10001". Raises InputError.
     """
-    check_arguments(sweep, locals())
+    given = check_arguments(sweep, locals())
     import pandas as pd
 
     requests = trace if isinstance(trace, Trace) else read_trace(trace)
-    work, plan = plan_of(_grid(options), requests, sample, sample_seed)
+    work, plan = plan_of(_grid(options), requests, given["sample"], given["sample_seed"])
     with _journal(folder) as journal:
-        table = run_sweep(plan, work, requests, journal, runner(on, jobs))
+        table = run_sweep(plan, work, requests, journal, runner(on, given["jobs"]))
         if folder is not None:
             write_table(table, Path(folder))
     return pd.DataFrame(table)
@@ -116,10 +116,11 @@ def _grid(options: dict[str, Any]) -> Grid:
 def _values(name: str, given: Any) -> list[Value]:
     """Texts are read as on the command line; all else is what it is."""
     if isinstance(given, np.ndarray):
-        given = given.tolist()
+        given = given.tolist()  # Python's numbers
     several = given if isinstance(given, list | tuple | range) else [given]
     found: list[Value] = []
     for one in several:
+        one = one.item() if isinstance(one, np.generic) else one
         found += read_values(name, [one]) if isinstance(one, str) else [one]
     return found
 

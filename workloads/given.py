@@ -46,7 +46,8 @@ def check_fields(
     """Check each field of a frozen dataclass; fields of other than plain types are let through.
 
     `things` judges first: "" lets a value pass, a text says what is expected instead, and None
-    leaves it to the field's type. Messages begin with the `prefix`. Raises InputError.
+    leaves it to the field's type; whole numbers become Python's in all of them. Messages begin with
+    the `prefix`. Raises InputError.
     """
     for field in fields(options):
         value = getattr(options, field.name)
@@ -55,14 +56,21 @@ def check_fields(
             raise InputError(f"{prefix}{field.name} {said(value)}: expected {expected}")
         if expected is None:
             checked = plain(f"{prefix}{field.name}", value, field.type)
-            if checked is not value:
-                object.__setattr__(options, field.name, checked)  # frozen for all but this
+        else:
+            whole = isinstance(value, Integral) and not isinstance(value, bool)
+            checked = int(value) if whole else value
+        if checked is not value:
+            object.__setattr__(options, field.name, checked)  # frozen for all but this
 
 
-def check_arguments(function: Callable[..., Any], given: Mapping[str, Any]) -> None:
-    """Check a function's arguments by its annotations; other than plain types are let through."""
-    for name, value in given.items():
-        plain(name, value, function.__annotations__[name])
+def check_arguments(function: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """A function's arguments, checked by its annotations, with numbers as Python's.
+
+    Other than plain types are let through. Raises InputError.
+    """
+    return {
+        name: plain(name, value, function.__annotations__[name]) for name, value in given.items()
+    }
 
 
 def plain(name: str, value: Any, hint: Any) -> Any:

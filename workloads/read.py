@@ -91,11 +91,11 @@ def read_trace(
     failed requests some formats publish; rows out of order are sorted, ties keep file order; the
     first kept request is at 0.0 s. Raises InputError, naming file, line and field.
     """
-    check_arguments(read_trace, locals())
+    given = check_arguments(read_trace, locals())
     trace = read_any(
         path_or_name,
         format=format,
-        block_tokens=block_tokens,
+        block_tokens=given["block_tokens"],
         columns=columns,
         prefix_scope=prefix_scope,
     )

@@ -1,7 +1,7 @@
 """`kvtwin size` and `kvtwin list models|gpus`."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -16,7 +16,6 @@ from sim.commands.size_text import (
     position_note,
     sizing_text,
 )
-from sim.engine.limits import Limits
 from sim.hardware import DEVICES, find_device
 from sim.memory.bounds import capacity_bounds
 from sim.memory.capacity import (
@@ -103,7 +102,7 @@ def size(
     """
     engine = resolved(options, find_device(gpu, memory_alone=True))
     preset, seqs, tokens = engine.engine, engine.max_num_seqs, engine.max_num_batched_tokens
-    check_limits(seqs, tokens, max_model_len)
+    engine.check_limits(max_model_len)
     make = partial(
         engine.ledger,
         kv_free_fraction=kv_free_fraction,
@@ -233,13 +232,6 @@ def _vllm(
         "concurrency": cut.concurrency(longest, in_flight),
         "in_flight": in_flight,
     }
-
-
-def check_limits(max_num_seqs: int, max_num_batched_tokens: int, max_model_len: int | None) -> None:
-    """Raise InputError for what `simulate` refuses too."""
-    limits = Limits(max_num_seqs, max_num_batched_tokens)
-    if max_model_len is not None:
-        replace(limits, max_model_len=max_model_len)
 
 
 def _bytes(option: str, text: str | None) -> int | None:

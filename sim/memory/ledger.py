@@ -45,7 +45,7 @@ class Ledger:
 
     def pool(self, max_model_len: int | None = None) -> Pool:
         """The memory a policy manages. Without a longest context the model's own holds."""
-        longest = max_model_len or self.model.max_position_embeddings
+        longest = self.model.max_position_embeddings if max_model_len is None else max_model_len
         groups, kv, tp = self.model.groups, self.kv, self.tp
         states = self.model.states
         pool = Pool(self.kv_bytes, self.token_bytes, longest, groups=groups, tp=tp, states=states)

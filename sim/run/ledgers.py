@@ -1,7 +1,9 @@
 """Where the memory of an engine goes, by its options: for `size` and for runs."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
+from sim.engine.limits import Limits
 from sim.hardware import Device
 from sim.memory.ledger import Ledger, kv_budget
 from sim.model.geometry import Model
@@ -19,6 +21,12 @@ class Resolved(NamedTuple):
     model: Model
     max_num_seqs: int
     max_num_batched_tokens: int
+
+    def check_limits(self, max_model_len: int | None) -> None:
+        """Raises InputError for what `simulate` refuses too."""
+        limits = Limits(self.max_num_seqs, self.max_num_batched_tokens)
+        if max_model_len is not None:
+            replace(limits, max_model_len=max_model_len)
 
     def ledger(self, tp: int | None = None, **given: float | int | None) -> Ledger:
         """As the engine measures it, before what it keeps of the KV budget; on another number of

@@ -5,6 +5,7 @@ from math import ceil, floor
 from typing import Literal
 
 from workloads.errors import InputError
+from workloads.given import check_fields
 
 Objective = Literal["load", "gpus", "cost"]
 LOADS = ("request_rate", "users", "concurrency")
@@ -30,6 +31,7 @@ class Question:
     sample_seed: int = 0
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if self.over not in LOADS:
             raise InputError(f"--over {self.over}: expected one of {', '.join(LOADS)}")
         if not 0 < self.resolution < float("inf"):

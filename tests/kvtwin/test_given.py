@@ -14,6 +14,7 @@ from kvtwin import (
     Int8,
     Paging,
     Run,
+    RunOptions,
     check_policy,
     compare_run,
     read_trace,
@@ -23,6 +24,7 @@ from kvtwin import (
     size,
     sweep,
 )
+from sim.sweep.fingerprint import key_of
 
 LLAMA: dict[str, Any] = {"model": "llama-2-7b", "gpu": "a100-40gb"}
 AZURE = "azure-2023-conv"
@@ -76,6 +78,8 @@ def test_a_policy_of_numpy_numbers_is_the_same() -> None:
         ({"tp": "2"}, 'tp "2": expected a whole number'),
         ({"policy": 16}, "policy 16: expected a policy such as Paging(16), or text"),
         ({"gpu": None}, "gpu: missing"),
+        ({"max_model_len": 0}, "max_model_len=0, expected at least 2"),
+        ({"max_num_seqs": 0}, "max_num_seqs=0, expected at least 1"),
     ],
 )
 def test_size(given: dict[str, Any], message: str) -> None:
@@ -85,6 +89,45 @@ def test_size(given: dict[str, Any], message: str) -> None:
 def test_lengths_of_numpy() -> None:
     sized = size(**LLAMA, context=anything(np.array([512, 1024])))
     assert [fit.context_tokens for fit in sized.sizing.fits] == [512, 1024]
+
+
+def test_whole_numbers_of_numpy_are_pythons() -> None:
+    """2^33 bytes hold 2^33 / (512 KiB a token × 1,024 tokens) = 16 requests; keys are Python's."""
+    eight_gib: Any = np.int64(1 << 33)
+    kept = RunOptions(**LLAMA, kv_cache_memory=eight_gib, swap_space=eight_gib)
+    assert [type(one) for one in (kept.kv_cache_memory, kept.swap_space)] == [int, int]
+    digest = "0" * 64
+    named = RunOptions(**LLAMA, kv_cache_memory=1 << 33, swap_space=1 << 33)
+    assert key_of(digest, kept) == key_of(digest, named)
+    narrow: Any = np.int16(1024)  # in which the product would overflow
+    sized = size(**LLAMA, context=narrow, max_model_len=narrow, kv_cache_memory=eight_gib)
+    assert [fit.requests for fit in sized.sizing.fits] == [16]
+    assert simulate(AZURE, **LLAMA, first=2, kv_cache_memory=eight_gib).setup.ledger.kv_bytes == (
+        1 << 33
+    )
+
+
+def test_whole_numbers_of_numpy_in_sweeps_and_searches() -> None:
+    """An int8 of 2 draws was counted in int8 itself, and a seed was refused by Python's random."""
+    one: Any = np.int8(1)
+    sizes: Any = [np.int64(1 << 33), np.int64(1 << 34)]
+    table = sweep(
+        AZURE, **LLAMA, first=2, kv_cache_memory=sizes, sample=one, sample_seed=one, jobs=one
+    )
+    assert len(table) == 1
+    assert table["kv_cache_memory"][0] in (1 << 33, 1 << 34)
+    draws: Any = np.int8(2)
+    level = {"slo": "ttft_p100=60s", "arrivals": "poisson"}
+    asked: dict[str, Any] = {**LLAMA, **level, "first": 3}
+    found = [search(AZURE, **asked, draws=two, resolution=1) for two in (draws, 2)]
+    assert found[0].text == found[1].text
+
+
+@pytest.mark.parametrize("given", [True, 1.5, np.float64(2)], ids=repr)
+def test_what_is_no_size(given: Any) -> None:
+    assert one_line(lambda: simulate(AZURE, **LLAMA, first=2, kv_cache_memory=given)) == (
+        f"--kv-cache-memory={given}: expected whole bytes, or text such as 12GiB"
+    )
 
 
 @pytest.mark.parametrize(
