@@ -45,7 +45,8 @@ def prediction(
     if cost is None and profile is None:
         cost = measured.beside(STEPS)
     if isinstance(cost, Path) or cost not in (None, "roofline", "table"):
-        cost = cost if isinstance(cost, CostTable) else read_table(Path(cost))
+        instead = "expected roofline, table or a file of kvtwin calibrate"
+        cost = cost if isinstance(cost, CostTable) else read_table(Path(cost), instead)
     chosen = model or measured.beside(CONFIG) or told["model"]
     named = gpu or measured.gpu or (str(profile.meta["gpu"]) if profile else None)
     refuse_another_run(measured, told, model=model, gpu=gpu, tp=tp, cost=cost)

@@ -19,7 +19,7 @@ from sim.policy import plugins
 from sim.policy.registry import build
 from workloads.errors import InputError
 from workloads.given import check_fields
-from workloads.spec import key_values
+from workloads.spec import key_values, suggestion
 
 if TYPE_CHECKING:
     from sim.cost.kernels.profile import Profile
@@ -96,10 +96,19 @@ def find_costs(options: "RunOptions") -> Costs:
     from sim.cost.steps.table import read_table  # late: few runs have measurements
 
     try:
-        return Costs(table=read_table(Path(str(cost))))
+        return Costs(
+            table=read_table(Path(str(cost)), _instead(name, {"roofline", "table", *kinds}))
+        )
     except InputError as error:
         untold = [note for note in cost_notes() if note not in plugins.told]
         raise InputError("; ".join([str(error), *untold])) from None
+
+
+def _instead(name: str, known: set[str]) -> str:
+    """What may have been meant by what is no file: a name without a dot or slash was no path."""
+    if name == Path(name).stem and (said := suggestion(name, known)).startswith("did you mean"):
+        return said
+    return f"expected {', '.join(sorted(known))} or a file of kvtwin calibrate"
 
 
 def own_costs() -> dict[str, type[CostSpec]]:

@@ -187,8 +187,11 @@ class CostTable(_Part):
         )
 
 
-def read_table(file: Path) -> CostTable:
-    """The table in the file. Raises InputError in one line, naming the field at fault."""
+def read_table(file: Path, instead: str = "expected a file of kvtwin calibrate") -> CostTable:
+    """The table in the file. Raises InputError in one line, naming the field at fault.
+
+    `instead` is what it says of a file that can't be read: what else the option takes.
+    """
     if _is_parquet(file):
         raise InputError(
             f"--cost {file}: is a Parquet file; expected --profile {file} if it is a kernel profile"
@@ -196,9 +199,7 @@ def read_table(file: Path) -> CostTable:
     try:
         content = read_json(file, f"--cost {file}")
     except InputError as error:
-        raise InputError(
-            f"{error}; expected roofline, table or a file of kvtwin calibrate"
-        ) from None
+        raise InputError(f"{error}; {instead}") from None
     return checked(CostTable, content, f"--cost {file}")
 
 

@@ -100,7 +100,11 @@ def test_the_loop_is_the_one_that_the_rules_ask_for(engine: str) -> None:
         ({"cost": "fixed:seconds=0"}, "fixed: seconds=0.0, expected more than 0"),
         ({"cost": "fixed:pace=1"}, "fixed has no option 'pace'; expected one of seconds"),
         ({"cost": "fixed:seconds"}, "'seconds', expected option=value"),
-        ({"cost": "rooflin"}, "expected roofline, table or a file of kvtwin calibrate"),
+        (
+            {"cost": "rooflin"},
+            "--cost rooflin: No such file or directory; did you mean 'roofline'?",
+        ),
+        ({"cost": "x.json"}, "expected fixed, roofline, table or a file of kvtwin calibrate"),
         ({"cost": "table:file=x"}, "table has no option 'file', expected profile"),
         ({"cost": "table:profile=x", "profile": "y"}, "expected no --profile beside it"),
         ({"cost": "roofline", "profile": "y"}, "reads no --profile, expected --cost table"),

@@ -46,6 +46,11 @@ def test_forty_lines_say_what_steps_take(file: Path, loaded: None) -> None:
     assert halved == pytest.approx(0.01240066)
     setup = prepare(ONE, **LLAMA, cost="linear")
     check_cost(setup.cost(), setup.pool.token_bytes)
+    for near in ("lienar", "lienar:step_ms=4"):
+        with pytest.raises(InputError, match=f"^--cost {near}: No such.*; did you mean 'linear'?"):
+            prepare(ONE, **LLAMA, cost=near)
+    with pytest.raises(InputError, match="; expected fixed, linear, roofline, table or a file of"):
+        prepare(ONE, **LLAMA, cost="out/costs.json")
     with pytest.raises(InputError, match="linear has no option 'step_s'; did you mean 'step_ms'"):
         prepare(ONE, **LLAMA, cost="linear:step_s=1")
     with pytest.raises(InputError, match=r"^cost model linear: linear\(\) is \(-\d+, "):
