@@ -36,7 +36,8 @@ class QueuedPages(SharedPages):
     def _reuse(self) -> None:
         """Blocks were taken, those first that were let go first."""
         cache, queue = self.cache, self._blank
-        short = cache.idle_blocks + self._blanks - self.free
+        # free is below 0 where more was taken than there is: check_integrity tells
+        short = cache.idle_blocks + self._blanks - max(0, self.free)
         while short > 0:
             since, there = cache.next_to_go() if cache.idle_blocks else (cache.lettings + 1, 0)
             if queue and queue[0][0] <= since:
