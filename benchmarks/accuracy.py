@@ -5,15 +5,15 @@ here, and is kept beside it in numbers.json, from which a test makes the page ag
 """
 
 import json
-import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
+from benchmarks.campaigns.__main__ import processor  # noqa: E402
+from benchmarks.process import kvtwin, measure, median  # noqa: E402
 from benchmarks.recorded import coverage, facts, fits, small, steps, tables  # noqa: E402
 from benchmarks.recorded.markdown import markdown  # noqa: E402
 from benchmarks.recorded.replay import RUNS  # noqa: E402
@@ -21,6 +21,7 @@ from benchmarks.recorded.replay import RUNS  # noqa: E402
 PAGE = ROOT / "docs" / "accuracy.md"
 WORDS = ROOT / "benchmarks" / "recorded" / "page.md"
 NUMBERS = ROOT / "benchmarks" / "recorded" / "numbers.json"
+REPEATS = 5
 
 PARTS: dict[str, Callable[[], str]] = {
     "errors_4090": lambda: tables.errors("RTX 4090"),
@@ -45,28 +46,27 @@ def render(numbers: dict[str, str]) -> str:
     return page
 
 
-def wall() -> str:
-    """The whole command, best of five."""
+def took() -> str:
+    """The whole command, loading included: medians, and whose processor it was."""
     rows = []
-    for gpu, (name, device, _) in RUNS.items():
-        command = [sys.executable, "-m", "sim.cli", "compare-run", name, "--gpu", device]
-        times = []
-        for _ in range(5):
-            start = time.perf_counter()
-            subprocess.run(command, capture_output=True, check=False, cwd=ROOT)
-            times.append(time.perf_counter() - start)
-        rows.append([gpu, f"{min(times):.1f} s"])
-    return markdown(["`kvtwin compare-run`, whole command", "best of 5"], rows)
+    for gpu, (name, _, _) in RUNS.items():
+        for options in ([], ["--interval", str(coverage.LEVEL)]):
+            command = kvtwin("compare-run", name, *options)
+            used = median([measure(command) for _ in range(REPEATS)])
+            what = " ".join(["compare-run", name, *options])
+            rows.append([gpu, f"`{what}`", f"{used.cpu_s:.1f} s", f"{used.peak_mb:.0f} MB"])
+    header = ["run", "command", f"CPU, median of {REPEATS}, {processor()}", "memory at most"]
+    return markdown(header, rows)
 
 
 def main() -> None:
     """Measure all, or only the parts named on the command line, and write the page."""
-    for name in sys.argv[1:] or [*PARTS, "facts", "wall"]:
+    for name in sys.argv[1:] or [*PARTS, "facts", "took"]:
         print(name, file=sys.stderr, flush=True)
         if name == "facts":
             measured = facts.facts()
         else:
-            measured = {name: wall() if name == "wall" else PARTS[name]()}
+            measured = {name: took() if name == "took" else PARTS[name]()}
         numbers = json.loads(NUMBERS.read_text(encoding="utf-8")) if NUMBERS.exists() else {}
         text = json.dumps(numbers | measured, indent=1, ensure_ascii=False, sort_keys=True)
         NUMBERS.write_text(text + "\n", encoding="utf-8")

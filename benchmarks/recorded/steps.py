@@ -44,7 +44,8 @@ def by_batch() -> str:
 def _cells(replay: Replay, own: Array, some: NDArray[np.bool_]) -> list[str]:
     """How many steps and stretches, and the model's error with its standard error over stretches.
 
-    Marked where it is beyond the limit, and told whether that is more than chance.
+    Where one stretch holds most of the steps that is told: the spread says little then. Marked
+    where the error is beyond the limit, and told whether that is more than chance.
     """
     count, stretches = int(some.sum()), len(np.unique(replay.segment[some]))
     if not count:
@@ -52,7 +53,9 @@ def _cells(replay: Replay, own: Array, some: NDArray[np.bool_]) -> list[str]:
     segment = replay.segment[some]
     mine, real = np.bincount(segment, own[some]), np.bincount(segment, replay.real[some])
     error = 100 * (mine.sum() / real.sum() - 1)
-    cells = [f"{count:,}", f"{stretches:,}"]
+    longest = int(np.bincount(segment).max())
+    share = f", {longest:,} of them one stretch" if longest > count / 2 and stretches > 1 else ""
+    cells = [f"{count:,}{share}", f"{stretches:,}"]
     if stretches == 1:
         return [*cells, f"{error:+.1f} %"]
     spread = 100 * float(np.sqrt(((mine - (1 + error / 100) * real) ** 2).sum()) / real.sum())
