@@ -19,6 +19,7 @@ from sim.policy.spec import Policy
 from sim.run.ledgers import resolved
 from sim.run.options import EngineOptions, check_option
 from sim.run.report import report_runs
+from sim.run.seam import check_manager, told_by
 from sim.run.simulation import Run, execute
 from workloads.errors import InputError
 from workloads.given import check_arguments, plain, said
@@ -83,7 +84,10 @@ def size(
         policy = engine.engine.sizes(policy, engine.model)
     pool = ledger.pool(max(lengths) if longest is None else longest)
     parsed = parse_policy(policy) if isinstance(policy, str) else policy
-    return Sized(ledger, size_policy(parsed, label_of(parsed), pool, lengths))
+    label = label_of(parsed)
+    check_manager(parsed, pool, label)
+    with told_by(parsed, label):
+        return Sized(ledger, size_policy(parsed, label, pool, lengths))
 
 
 class Compared(NamedTuple):

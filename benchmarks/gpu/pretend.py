@@ -144,7 +144,7 @@ class Bare:
         pages, page = table.units, table.unit_slots
         if not table.paged:
             pages, page = 1, pages * page
-        storage, scale = storage_of(setup.model, setup.policy.manager(setup.pool).pool.token_bytes)
+        storage, scale = storage_of(setup.model, setup.manager().pool.token_bytes)
         pool = allocate(pages, group.kv_heads, page, group.head_dim, storage=storage, scale=scale)
         marks = [allocate_landmarks(pool)] if table.landmark_bytes else []
         self.table, self.attention = table, TritonAttention(table, [pool], marks)
@@ -185,7 +185,7 @@ def variants(plan: Plan = GPU) -> tuple[list[Compiled], dict[str, int]]:
     with pretended() as compiled:
         for model in plan.models:
             for setup in setups(plan, model, "h200"):
-                table = table_for(setup.policy.manager(setup.pool), setup.policy).synthetic()
+                table = table_for(setup.manager(), setup.policy).synthetic()
                 bench = Bare(setup, table)
                 for work in warm_up_works(table, setup.limits):
                     bench.release()
@@ -194,7 +194,7 @@ def variants(plan: Plan = GPU) -> tuple[list[Compiled], dict[str, int]]:
                 # Models differ in strides alone: others are tried at the planned pace.
                 paces = (0.010, 0.011, 0.009) if model == plan.models[0] else (0.010,)
                 for step_s in paces:
-                    manager = setup.policy.manager(setup.pool)
+                    manager = setup.manager()
                     device = Bare(setup, table_for(manager, setup.policy), step_s=step_s)
                     scheduler = Scheduler(manager, setup.limits)
                     recorder = Recorder(setup.trace, 1.0)
@@ -235,9 +235,7 @@ def host(policies: tuple[str, ...] = HOST_POLICIES) -> Iterator[dict[str, Any]]:
     plan = replace(GPU, policies=policies, kv_tokens=64 * 4096)
     with pretended():
         for setup in setups(plan, "llama-3-8b", "h200"):
-            bare = Bare(
-                setup, table_for(setup.policy.manager(setup.pool), setup.policy).synthetic()
-            )
+            bare = Bare(setup, table_for(setup.manager(), setup.policy).synthetic())
             model: Any = Launcher(setup)
             limits, attention = setup.limits, bare.attention
             text = Text(setup.model.vocab_size, torch.device("cpu"), 512)

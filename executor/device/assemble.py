@@ -19,6 +19,7 @@ from executor.kernels.pool import KVPool
 from sim.engine.scheduler import Scheduler
 from sim.hardware import Device
 from sim.model.geometry import Model
+from sim.run.seam import told_by
 from sim.run.simulation import Setup
 from workloads.errors import InputError
 
@@ -38,8 +39,10 @@ class Executor:
         if why := refusal(setup, machine.kind):
             raise InputError(f"--policy {setup.label}: {why}")
         self.setup, self._machine, self._llama = setup, machine, llama
-        manager = setup.policy.manager(setup.pool)
-        table = table_for(manager, setup.policy)
+        manager = setup.manager()
+        with told_by(setup.policy, setup.label):
+            table = table_for(manager, setup.policy)
+            self.predicted_bytes = predicted_bytes(manager)
         token_bytes = manager.pool.token_bytes
         before = machine.requested_bytes()
         self.cache = CacheTensors(table, setup.model, token_bytes, machine.device)
@@ -47,7 +50,6 @@ class Executor:
         if before is not None:  # what the allocator says it was asked for, not what we counted
             after = machine.requested_bytes() or 0
             self.allocated_bytes = after - before - self.cache.fixed_bytes
-        self.predicted_bytes = predicted_bytes(manager)
         self.cache.fill()
         self._replaying: TorchDevice | None = None  # its graphs serve every run, one at a time
 
@@ -55,14 +57,17 @@ class Executor:
         """A scheduler with nothing in it, and a device whose table follows it. Only the device that
         was handed out last is good."""
         setup = self.setup
-        manager = setup.policy.manager(setup.pool)
-        device = self._device(table_for(manager, setup.policy))
-        return Assembled(Scheduler(manager, setup.limits), device)
+        manager = setup.manager()
+        with told_by(setup.policy, setup.label):
+            table, scheduler = table_for(manager, setup.policy), Scheduler(manager, setup.limits)
+        return Assembled(scheduler, self._device(table))
 
     def bench(self) -> TorchDevice:
         """A device for steps that no scheduler decides: its table follows them alone."""
-        manager = self.setup.policy.manager(self.setup.pool)
-        return self._device(table_for(manager, self.setup.policy).synthetic())
+        manager, policy = self.setup.manager(), self.setup.policy
+        with told_by(policy, self.setup.label):
+            table = table_for(manager, policy).synthetic()
+        return self._device(table)
 
     def _device(self, table: Table) -> TorchDevice:
         setup = self.setup

@@ -13,6 +13,7 @@ from sim.policy.paging import SelectPages
 from sim.policy.spec import format_under
 from sim.policy.top_k import SCORE_BYTES, TopK
 from sim.policy.virtual import VirtualPages
+from sim.run.seam import told_by
 from sim.run.simulation import Setup
 from workloads.errors import InputError
 
@@ -36,7 +37,7 @@ def _evicts(setup: Setup) -> bool:
 
 
 def _selects_elsewhere(setup: Setup, kind: str) -> bool:
-    retention, manager = _retention(setup), setup.policy.manager(setup.pool)
+    retention, manager = _retention(setup), setup.manager()
     if not isinstance(retention, TopK) or retention.mode == "evict":
         return False
     return type(manager) is not SelectPages or manager.block_size != retention.page
@@ -48,7 +49,7 @@ def _stored_otherwise(setup: Setup, _: str) -> bool:
     heads = sum(group.kv_heads * group.layers for group in model.groups)
     scores = SCORE_BYTES * heads if _evicts(setup) else 0
     try:
-        stored = storage_of(model, setup.policy.manager(setup.pool).pool.token_bytes - scores)
+        stored = storage_of(model, setup.manager().pool.token_bytes - scores)
     except InputError:
         return True
     kv, dim = format_under(setup.policy, setup.ledger.kv), model.groups[0].head_dim
@@ -58,7 +59,7 @@ def _stored_otherwise(setup: Setup, _: str) -> bool:
 
 
 def _virtual(setup: Setup) -> bool:
-    return isinstance(setup.policy.manager(setup.pool), VirtualPages)
+    return isinstance(setup.manager(), VirtualPages)
 
 
 REFUSALS = (
@@ -70,7 +71,7 @@ REFUSALS = (
     Refusal(
         "virtual with int8, int4 or top_k:mode=evict",
         "its plan has no tensors of their own for scales and scores",
-        lambda setup, _: _virtual(setup) and setup.policy.manager(setup.pool).pool.side_bytes > 0,
+        lambda setup, _: _virtual(setup) and setup.manager().pool.side_bytes > 0,
     ),
     Refusal(
         "virtual on a GPU, or on a system other than Linux",
@@ -109,11 +110,14 @@ def refusal(setup: Setup, kind: str) -> str | None:
         weight_shapes(setup.model)
         if why := beyond_positions(setup.model, setup.limits.max_model_len):
             return why
-        manager = setup.policy.manager(setup.pool)
+        manager = setup.manager()
         for one in REFUSALS:
-            if one.applies(setup, kind):
+            with told_by(setup.policy, setup.label):
+                applies = one.applies(setup, kind)
+            if applies:
                 return f"{one.what} is simulated and not executed: {one.why}"
-        table_for(manager, setup.policy)
+        with told_by(setup.policy, setup.label):
+            table_for(manager, setup.policy)
     except InputError as error:
-        return str(error)
+        return str(error).removeprefix(f"--policy {setup.label}: ")
     return None

@@ -227,7 +227,7 @@ def _line(values: dict[int, float]) -> Line:
 def _section(i: int, setup: Setup, table: Table, times: dict[Key, float]) -> Section:
     """Decodes by what they read, for the simulator counts that: less than the context where some
     layers have windows, or pages are chosen."""
-    token_bytes = setup.policy.manager(setup.pool).pool.token_bytes
+    token_bytes = setup.manager().pool.token_bytes
     lines: dict[tuple[str, int], dict[int, float]] = {}
     for (kind, section, x, y), value in times.items():
         if section == i and kind in ("decode", "prefill"):

@@ -30,6 +30,7 @@ from sim.plan import AS_PER_S, StepPlan
 from sim.policy.manager import Manager
 from sim.run.driver import run_simulated
 from sim.run.judged import metrics_of
+from sim.run.seam import told_by
 from sim.run.simulation import Run, Setup, start
 
 SLICE_AS = AS_PER_S // 4
@@ -139,7 +140,13 @@ def validate(setup: Setup, machine: Machine, llama: Llama, repeats: int) -> Vali
 
     All replays follow one plan log, that of a prediction before the first round, whose plans are
     priced anew with each round's costs. Durations, and so plans, of free runs differ by round.
+    Raises InputError, naming the policy, for whatever a stranger's raises on the way.
     """
+    with told_by(setup.policy, setup.label):
+        return _validate(setup, machine, llama, repeats)
+
+
+def _validate(setup: Setup, machine: Machine, llama: Llama, repeats: int) -> Validation:
     executor = Executor(setup, machine, llama)
     costs = Costs(setup, machine, llama)
     warm(executor)

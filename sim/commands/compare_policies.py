@@ -5,6 +5,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from workloads.console import console, print_json, sheet
+from workloads.errors import InputError
 
 
 def compare_policies(
@@ -48,6 +49,7 @@ def compare_policies(
     from sim.memory.ledger import kv_budget
     from sim.model.presets import find_model
     from sim.policy.registry import parse_policy
+    from sim.run.seam import told_by
     from workloads import read_trace
     from workloads.transform import first as first_requests
 
@@ -56,12 +58,15 @@ def compare_policies(
         zip(requests.prompt_tokens.tolist(), requests.output_tokens.tolist(), strict=True)
     )
     ledger = kv_budget(find_model(model), find_device(gpu), tp=tp, kv_dtype="fp16")
+    if max_model_len is not None and max_model_len < 2:
+        raise InputError(f"max_model_len={max_model_len}, expected at least 2")
     pool = ledger.pool(max_model_len)
     approaches = {spec: APPROACHES.get(spec, "") for spec in policy or APPROACHES}
-    rows = [
-        compare(parse_policy(spec), spec, gives_up, pool, lengths)
-        for spec, gives_up in approaches.items()
-    ]
+    rows = []
+    for spec, gives_up in approaches.items():
+        chosen = parse_policy(spec)
+        with told_by(chosen, spec):
+            rows.append(compare(chosen, spec, gives_up, pool, lengths))
     if json:
         found = [
             {

@@ -1,7 +1,7 @@
 """`kvtwin size` and `kvtwin list models|gpus`."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -138,9 +138,14 @@ def size(
         buys = list(would_buy(chosen, ledger, largest, longest, larger))
     bounds = None
     if interval is not None:
-        names = [sizing.policy for sizing in sizings]
-        given = options.kv_cache_memory is not None
-        bounds = capacity_bounds(ledger, names, context, longest, level=interval, given=given)
+        given, each = options.kv_cache_memory is not None, []
+        for name in (sizing.policy for sizing in sizings):
+            with told_by(parse_policy(name), name):
+                each.append(
+                    capacity_bounds(ledger, [name], context, longest, level=interval, given=given)
+                )
+        together = {at: ends for one in each for at, ends in one.requests.items()}
+        bounds = replace(each[0], requests=together)
     if output is not None:
         from sim.commands.size_page import write_page  # late: it loads plotly
 
@@ -200,10 +205,11 @@ def _curves(
     halved = in_8_bits(ledger)
     found = []
     for sizing in sizings:
-        policy = parse_policy(sizing.policy)
-        found.append(curve(policy, f"{sizing.policy}, {ledger.kv.name}", ledger, contexts, longest))
-        if halved is not None:
-            found.append(curve(policy, f"{sizing.policy}, fp8", halved, contexts, longest))
+        policy, label = parse_policy(sizing.policy), sizing.policy
+        with told_by(policy, label):
+            found.append(curve(policy, f"{label}, {ledger.kv.name}", ledger, contexts, longest))
+            if halved is not None:
+                found.append(curve(policy, f"{label}, fp8", halved, contexts, longest))
     return found
 
 

@@ -35,8 +35,9 @@ def find_unserved(setup: Setup) -> list[Unserved]:
 
     The bound is the scheduler's own, so nothing else is refused or truncated when it runs.
     """
+    manager = setup.manager()
     with told_by(setup.policy, setup.label):
-        scheduler = Scheduler(setup.policy.manager(setup.pool), setup.limits)
+        scheduler = Scheduler(manager, setup.limits)
     longest = scheduler.longest_total
     reason = tr(
         "the longest context is {longest} tokens (--max-model-len)"

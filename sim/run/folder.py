@@ -156,7 +156,7 @@ def _warm_up(run: "Run") -> dict[str, Any] | None:
 
 def _groups(setup: "Setup") -> list[dict[str, Any]]:
     """A token's bytes in each group of layers, on one device, as the policy stores it."""
-    pool = setup.policy.manager(setup.pool).pool
+    pool = setup.manager().pool
     return [
         {
             "kind": group.kind,

@@ -45,7 +45,7 @@ def _job(setup: "Setup", cost: "StepCost") -> "Job":
 
     return Job(
         setup.trace,
-        setup.policy.manager(setup.pool),
+        setup.manager(),
         setup.limits,
         cost,
         setup.interval_s,

@@ -7,7 +7,7 @@ import numpy as np
 
 from sim.engine.scheduler import Scheduler
 from sim.plan import AS_PER_S, StepPlan
-from sim.run.seam import manager_of, told_by
+from sim.run.seam import told_by
 from workloads.schema import total
 from workloads.spool import slices
 
@@ -26,7 +26,7 @@ def sample_interval(setup: "Setup") -> float:
     not beyond the horizon. Only what will be served counts: neither requests that are refused nor
     tokens that are cut make a run longer. Raises InputError where the policy can't hold a token.
     """
-    manager = manager_of(setup.policy, setup.pool, setup.label)
+    manager = setup.manager()
     with told_by(setup.policy, setup.label):
         longest = Scheduler(manager, setup.limits).longest_total
     trace = setup.trace

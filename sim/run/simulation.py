@@ -20,7 +20,7 @@ from sim.hardware import Device, find_device
 from sim.memory.ledger import Ledger
 from sim.model.geometry import Model
 from sim.model.kv_formats import limitation
-from sim.policy.manager import Pool
+from sim.policy.manager import Manager, Pool
 from sim.policy.registry import label_of, parse_policy
 from sim.policy.spec import Policy, format_under
 from sim.run.costs import CostSpec, find_costs
@@ -43,7 +43,7 @@ from sim.run.metrics import Metric
 from sim.run.money import Money, money
 from sim.run.options import RunOptions
 from sim.run.sampling import sample_interval
-from sim.run.seam import own_cost, told_by
+from sim.run.seam import manager_of, own_cost, told_by
 from sim.run.service_level import ServiceLevel, parse_level
 from sim.run.warm_up import WarmUp, parse_warm_up
 from workloads.errors import InputError
@@ -103,7 +103,9 @@ class Setup:
     @property
     def limitation(self) -> str | None:
         """What answers lose, by how KV is stored or by the policy; None for nothing."""
-        return "; ".join(filter(None, (self.stored_loss, self.policy.limitation))) or None
+        with told_by(self.policy, self.label):
+            lost = self.policy.limitation
+        return "; ".join(filter(None, (self.stored_loss, lost))) or None
 
     @property
     def stored_loss(self) -> str | None:
@@ -125,6 +127,10 @@ class Setup:
         """Whether its cost model asks for the longest context."""
         return self.profile is not None and self.engine.kernels.length_skew
 
+    def manager(self) -> Manager:
+        """A fresh manager of the policy. Raises InputError where a stranger's makes none."""
+        return manager_of(self.policy, self.pool, self.label)
+
     def cost(self) -> StepCost:
         """A fresh cost model for one run."""
         if self.own_cost is not None:
@@ -132,7 +138,7 @@ class Setup:
         if self.cost_table is not None:
             from sim.cost.steps.model import Calibrated  # late: few runs have measurements
 
-            token_bytes = self.policy.manager(self.pool).pool.token_bytes
+            token_bytes = self.manager().pool.token_bytes
             return Calibrated(
                 self.cost_table, self.model, self.policy, self.ledger.kv.name, token_bytes
             )
@@ -140,13 +146,15 @@ class Setup:
             return Roofline(self.model, self.device, self.tp)
         from sim.cost.kernels.model import KernelTable  # late: few runs have measurements
 
+        with told_by(self.policy, self.label):
+            kv = format_under(self.policy, self.ledger.kv)
         return KernelTable(
             self.model,
             self.device,
             self.profile,
             tp=self.tp,
             token_bytes=self.pool.token_bytes,
-            kv=format_under(self.policy, self.ledger.kv),
+            kv=kv,
             rules=self.engine.kernels,
         )
 
@@ -326,8 +334,9 @@ def start(
     `told` hears now and then what share of the requests has left; tables go to the `sink`.
     """
     if scheduler is None:
-        manager = setup.policy.manager(setup.pool)
-        scheduler = Scheduler(manager, setup.limits, setup.knows_longest)
+        manager = setup.manager()
+        with told_by(setup.policy, setup.label):
+            scheduler = Scheduler(manager, setup.limits, setup.knows_longest)
     recorder = Recorder(setup.trace, setup.interval_s, told, sink)
     loop = serve_ahead if setup.limits.rules.async_scheduling else serve
     effects = loop(setup.trace, scheduler, recorder, setup.horizon_as, setup.closed)

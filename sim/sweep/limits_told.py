@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from sim.run.seam import told_by
 from sim.run.service_level import parse_level
 from sim.run.simulation import Setup
 from sim.sequence import Sequence
@@ -82,15 +83,16 @@ def _another_bytes(setup: Setup) -> int:
     prompt, output = (
         int(np.median(column)) for column in (setup.trace.prompt_tokens, setup.trace.output_tokens)
     )
-    manager = setup.policy.manager(setup.pool)
+    manager = setup.manager()
     request = Sequence(0, 0, prompt=prompt, output=output)
-    if prompt > manager.longest() or not manager.can_admit(request):
-        return 0
-    free = manager.memory().free
-    manager.admit(request)
-    if manager.can_extend(request, prompt):
-        manager.extend(request, prompt)
-    return free - manager.memory().free
+    with told_by(setup.policy, setup.label):
+        if prompt > manager.longest() or not manager.can_admit(request):
+            return 0
+        free = manager.memory().free
+        manager.admit(request)
+        if manager.can_extend(request, prompt):
+            manager.extend(request, prompt)
+        return free - manager.memory().free
 
 
 def _number(row: Row, name: str) -> float:

@@ -55,7 +55,7 @@ def startable(trace: Trace, options: RunOptions) -> tuple[RunOptions, Setup]:
     setup = prepared(trace, options)
     if _unserved(setup):
         return options, setup
-    longest = setup.policy.manager(setup.pool).longest()
+    longest = setup.manager().longest()
     if longest >= setup.limits.max_model_len:
         return options, setup
     options = replace(options, max_model_len=longest)
@@ -132,7 +132,8 @@ def _static_share(setup: Setup) -> float:
 
 
 def _unserved(setup: Setup) -> bool:
-    return not all(isinstance(part, SERVED) for part in parts_of(setup.policy))
+    """Whether a part is none of ours: what a stranger makes of one of them decides otherwise."""
+    return not all(type(part) in SERVED for part in parts_of(setup.policy))
 
 
 def _notes(setup: Setup) -> list[str]:
@@ -140,7 +141,7 @@ def _notes(setup: Setup) -> list[str]:
     limits, longest = setup.limits, setup.model.max_position_embeddings
     if _unserved(setup):
         notes.append(f"{setup.label}: neither engine serves under it, so there is no line for it")
-    elif limits.max_model_len == setup.policy.manager(setup.pool).longest() < longest:
+    elif limits.max_model_len == setup.manager().longest() < longest:
         notes.append(
             f"a context of {limits.max_model_len:,} tokens is the longest that the KV cache holds; "
             f"with the model's own {longest:,} no server would start"

@@ -1,18 +1,24 @@
 """What is not executed is said in one place, and everybody quotes it."""
 
+import re
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
+from executor.cache.table import Table
 from executor.device.assemble import Executor, random_llama
 from executor.device.machine import open_machine
 from executor.device.refusals import REFUSALS, refusal
 from executor.health import doctor
 from executor.health.doctor import Finding, findings
+from executor.validation.validate import validate
 from sim.engine.limits import Pressure
 from sim.model.presets import find_model
+from sim.policy.counting.pages import Pages
+from sim.policy.manager import Manager, Pool
+from sim.policy.spec import Placement, Retained
 from sim.run.simulation import Setup
 from tests.executor.test_layer_windows import setup as windowed
 from tests.executor.test_policies_agree import MODEL, setup
@@ -126,3 +132,27 @@ def test_doctor_prints_what_it_finds_at_once(
 def test_readme_quotes_them() -> None:
     text = " ".join(Path("README.md").read_text(encoding="utf-8").replace("`", "").split())
     assert "; ".join(one.what for one in REFUSALS) in text
+
+
+@dataclass(frozen=True)
+class Strange(Placement):
+    """Whatever the executor first asks of its manager beyond its longest request fails."""
+
+    def place(self, pool: Pool, retained: Retained) -> Manager:
+        return Odd(pool, 4)
+
+
+class Odd(Pages):
+    def table(self) -> Table:
+        raise KeyError("gone")
+
+
+def test_what_a_strangers_policy_raises_is_one_line() -> None:
+    """In `validate`, too, where it first breaks as the simulated run goes on."""
+    odd = replace(setup("paging"), policy=Strange(), label="odd")
+    said = r"KeyError: 'gone' \(test_refusals.py, line \d+\)$"
+    assert re.match(said, refusal(odd, "cpu") or "")
+    machine = open_machine("cpu")
+    llama = random_llama(odd.model, machine)
+    with pytest.raises(InputError, match=f"^--policy odd: {said}"):
+        validate(odd, machine, llama, 1)

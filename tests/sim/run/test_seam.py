@@ -8,20 +8,26 @@ from typing import Any
 
 import pytest
 
+from kvtwin import size
+from sim.commands.compare_policies import compare_policies
 from sim.cost.base import StepCost
 from sim.cost.roofline import FixedStep, Roofline
 from sim.hardware import find_device
 from sim.memory.sizing import fill
+from sim.model.layers import KvFormat
 from sim.model.presets import find_model
 from sim.plan import StepPlan
 from sim.policy import plugins
 from sim.policy.counting.pages import Pages
 from sim.policy.manager import Manager, Memory, Pool
 from sim.policy.registry import BUILT_IN, parse_policy
-from sim.policy.spec import KEEP_ALL, Placement, Retained
+from sim.policy.spec import KEEP_ALL, Placement, Retained, Storage
+from sim.run.checks import find_unserved
 from sim.run.seam import check_cost, check_manager
-from sim.run.simulation import Setup, execute, prepare
+from sim.run.simulation import Setup, execute, prepare, start
 from sim.sequence import Sequence
+from sim.sweep.hopeless import execute_until_lost
+from sim.sweep.limits_told import binding
 from workloads import read_trace
 from workloads.errors import InputError
 from workloads.transform import first
@@ -179,6 +185,92 @@ def test_one_that_breaks_in_a_run_is_named(plug_in: Callable[[type], None]) -> N
     check_manager(setup.policy, setup.pool, "odd")
     with pytest.raises(InputError, match=r"--policy odd: AssertionError: too long .*test_seam.py"):
         execute(setup)
+
+
+def fails(self: Pages, *given: Any) -> Any:
+    raise KeyError("gone")
+
+
+GONE = r"^--policy odd: KeyError: 'gone' \(test_seam.py, line \d+\)$"
+
+
+def late(calls: int) -> type[Placement]:
+    """A policy that makes so many managers and then none."""
+    made = strange()
+
+    @dataclass(frozen=True)
+    class Late(made):  # type: ignore[misc, valid-type]
+        def place(self, pool: Pool, retained: Retained) -> Manager:
+            nonlocal calls
+            calls -= 1
+            if calls < 0:
+                raise KeyError("gone")
+            return super().place(pool, retained)  # type: ignore[no-any-return]
+
+    return Late
+
+
+def losing(setup: Setup) -> object:
+    return setup.limitation
+
+
+def hinting(setup: Setup) -> object:
+    """Half full and near its limit: it asks what one more request takes."""
+    return binding({"slo_used_share": 90.0}, setup)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [start, losing, hinting, execute_until_lost, find_unserved, execute],
+    ids=lambda ask: str(ask.__name__),
+)
+def test_wherever_it_is_asked_it_is_named(
+    plug_in: Callable[[type], None], ask: Callable[[Setup], object]
+) -> None:
+    """The first manager is asked how long requests may be, the next by who is called here."""
+    kind = late(1)
+    kind.limitation = property(fails)  # type: ignore[assignment, method-assign]
+    plug_in(kind)
+    setup = prepare(FEW, **LLAMA, policy="odd", slo="ttft_p99=2s")
+    with pytest.raises(InputError, match=GONE):
+        ask(setup)
+
+
+@pytest.mark.parametrize("method", ["can_admit", "memory", "admit", "can_extend", "extend"])
+def test_a_hint_that_a_policy_breaks(plug_in: Callable[[type], None], method: str) -> None:
+    plug_in(strange(**{method: fails}))
+    with pytest.raises(InputError, match=GONE):
+        hinting(prepare(FEW, **LLAMA, policy="odd"))
+
+
+def test_how_it_stores_is_asked_for_measured_kernels(plug_in: Callable[[type], None]) -> None:
+    @dataclass(frozen=True)
+    class Stored(Storage):
+        @property
+        def format(self) -> KvFormat:
+            raise KeyError("gone")
+
+        def apply(self, pool: Pool) -> Pool:
+            return pool
+
+    plug_in(Stored)
+    with pytest.raises(InputError, match=GONE.replace("odd", r"paging\+odd")):
+        prepare(FEW, model="llama-3.1-8b", gpu="rtx-4090", cost="table", policy="paging+odd")
+
+
+def test_in_sizes_and_comparisons(plug_in: Callable[[type], None]) -> None:
+    """Two tokens pass the short history, ten don't."""
+
+    def extend(self: Pages, seq: Sequence, tokens: int) -> None:
+        if tokens > 5:
+            raise KeyError("gone")
+        Pages.extend(self, seq, tokens)
+
+    plug_in(strange(extend=extend))
+    with pytest.raises(InputError, match=GONE):
+        size(**LLAMA, context=10, policy="odd")
+    with pytest.raises(InputError, match=GONE):
+        compare_policies("azure-2023-conv", **LLAMA, policy=("odd",), first=2)
 
 
 def test_a_fault_of_our_own_is_shown_whole(monkeypatch: pytest.MonkeyPatch) -> None:

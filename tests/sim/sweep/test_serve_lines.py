@@ -1,15 +1,16 @@
 """Every option of a run is in the lines that start servers, in a note, or none of a server's."""
 
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 import pytest
 
+from sim.policy.paging import Paging
 from sim.policy.registry import BUILT_IN
 from sim.policy.spec import Placement
 from sim.run.options import RunOptions
-from sim.run.simulation import prepared
+from sim.run.simulation import prepare, prepared
 from sim.sweep.answer import answer_lines, answer_record
 from sim.sweep.grid import make_grid
 from sim.sweep.question import question_of
@@ -286,3 +287,17 @@ def test_lines_that_start_servers(
     assert sglang in lines.sglang
     assert note in " ".join(lines.notes)
     assert bool(lines.notes) == bool(note)
+
+
+def test_what_a_stranger_made_of_one_of_ours_has_no_line() -> None:
+    """A subclass decides otherwise, whatever it is made from."""
+
+    @dataclass(frozen=True)
+    class Mine(Paging):
+        """Some other paging."""
+
+    trace = steady(20)
+    lines = serve_lines(prepare(trace, **BASE, policy=Mine()))
+    assert (lines.vllm, lines.sglang) == (None, None)
+    assert lines.notes[0].startswith("mine: neither engine serves under it")
+    assert serve_lines(prepare(trace, **BASE, policy=Paging())).vllm is not None
