@@ -77,7 +77,7 @@ def search(
     from sim.run.service_level import limits_ms
     from sim.sweep.answer import answer_lines, answer_record
     from sim.sweep.given import grid_of
-    from sim.sweep.journal import journal_in
+    from sim.sweep.journal import NAME, journal_in
     from sim.sweep.question import question_of
     from sim.sweep.search import Search
     from sim.sweep.table import CSV, columns_of, write_table
@@ -103,8 +103,14 @@ def search(
     for line in lines:
         print(line)
     whole = sum(row["error"] is None and row["lost_at_s"] is None for row in searched.rows)
+    before = f"; {searched.reused:,} of them run before" if searched.reused else ""
     print(
         f"{counted(len(searched.rows), 'run')}, {whole:,} of them whole (the others can't be run, "
-        f"or were stopped when the level was lost), each a row of {output / CSV}; "
+        f"or were stopped when the level was lost){before}, each a row of {output / CSV}; "
         f"page: {output / PAGE}"
     )
+    if searched.others:
+        print(
+            f"{counted(searched.others, 'run')} of other commands are kept in {output / NAME}; "
+            "a search runs its own, and they are not in this table"
+        )

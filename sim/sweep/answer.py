@@ -86,6 +86,8 @@ def answer_record(searched: Searched, trace: Trace) -> dict[str, Any]:
         ],
         "points": searched.points,
         "runs": len(searched.rows),
+        "run_before": searched.reused,
+        "in_no_row": searched.others,
     }
 
 

@@ -56,6 +56,8 @@ class Searched:
     lossless: Found | None = None  # where the best changes answers: the best one that doesn't
     refused: list[Refused] = field(default_factory=list)
     combinations: int = 1  # of the grid, of which a sampler tries some
+    reused: int = 0  # rows that an earlier search left in the journal
+    others: int = 0  # runs that the journal keeps and no row here has: other commands made them
 
     @property
     def points(self) -> int:
@@ -97,7 +99,9 @@ class Search:
         first = None if "first" in grid.axes else grid.base.first
         self._requests = len(trace) if first is None else min(first, len(trace))
         self._ceiling = question.ceiling(self._requests)
-        self._journal, self._said = journal, said
+        self._journal, self._said = Journal(None) if journal is None else journal, said
+        self._before = frozenset(self._journal.rows)
+        self._asked: set[str] = set()  # keys of all runs of this search
         self._draws = list(range(question.draws))
         self._seen: dict[tuple[int, int, int], Row] = {}
         self._unfit: set[int] = set()  # configurations that can't be run
@@ -120,6 +124,7 @@ class Search:
         return Searched(
             self._question, first, runner_up, self.rows, len(self._plan), lossless,
             self._refused(), len(self._grid),
+            len(self._asked & self._before), len(self._before - self._asked),
         )  # fmt: skip
 
     def _refused(self) -> list[Refused]:
@@ -252,11 +257,10 @@ class Search:
     def _probe(self, number: int, rung: int, draw: int) -> Row:
         options = self.options(number, rung, draw)
         key = key_of(self._digest, options) + "-startable-until-lost-or-steady"
-        row = None if self._journal is None else self._journal.rows.get(key)
-        if row is None:
+        self._asked.add(key)
+        if (row := self._journal.rows.get(key)) is None:
             row = _run(self._trace, options)
-            if self._journal is not None:
-                self._journal.add(key, row)
+            self._journal.add(key, row)
         load = self._question.over if self._question.objective == "load" else "replicas"
         self._keep(number, rung, draw, getattr(options, load), row)
         return row

@@ -52,6 +52,22 @@ def test_a_search_and_its_record(tmp_path: Path) -> None:
     assert "What binds: " in page
 
 
+def test_a_search_counts_its_own_runs_and_those_of_others(tmp_path: Path) -> None:
+    """Two of a sweep are none of its rows; of a second search all that the first made are."""
+    kept = ["-o", str(tmp_path / "out"), "--slo", "ttft_p90=60s"]
+    kvtwin("sweep", *SYSTEM, *kept, "--jobs", "1", "--max-num-seqs", "8,16")
+    given = ["search", *SYSTEM, *kept, "--over", "request_rate=1:2", "--resolution", "1"]
+    one = kvtwin(*given).stdout
+    assert "run before" not in one
+    assert "\n2 runs of other commands are kept in" in one
+    two = json.loads(kvtwin(*given, "--json").stdout)
+    assert (two["runs"], two["run_before"], two["in_no_row"]) == (2, 2, 2)
+    three = kvtwin(*given[:-3], "request_rate=1:1", *given[-2:]).stdout
+    assert "1 run, 1 of them whole" in three
+    assert "; 1 of them run before, each a row of" in three
+    assert "\n3 runs of other commands are kept in" in three
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
