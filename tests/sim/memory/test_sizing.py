@@ -5,10 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sim.hardware import find_device
+from sim.memory import sizing
 from sim.memory.ledger import kv_budget
 from sim.memory.sizing import Sizing, explain, fill, size_policy, window_capped_requests
+from sim.model.layers import LayerGroup
 from sim.model.presets import find_model
-from sim.policy.manager import Pool
+from sim.policy.manager import Pool, Stored
 from sim.policy.paging import Paging
 from sim.policy.preallocation import Preallocation
 from sim.policy.registry import parse_policy
@@ -166,6 +168,52 @@ def test_capped_windows_fit_more() -> None:
     assert window_capped_requests(ledger, 32_768) == 1
     assert window_capped_requests(ledger, 32_769) == 0
     assert size_policy(Paging(16), "", ledger.pool(32_768), (32_768,)).fits[0].requests == 0
+
+
+def of_two_kinds(blocks: int, window: int, flight: int = 0) -> Pool:
+    """Blocks of 16 tokens of a layer that keeps all and one that keeps a window, 8 B a token each;
+    and 7 B too few for another."""
+    groups = LayerGroup(1, "full", 1, 2, 2), LayerGroup(1, "window", 1, 2, 2, window=window)
+    pool = Pool(blocks * 16 * 8 + 7, 0, 4096, groups=groups, in_flight_tokens=flight)
+    return pool.storing((Stored(4, 4), Stored(4, 4)))
+
+
+def test_a_million_requests_under_capped_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """100 tokens are 7 blocks of the first layer; of the second, the last 32 of them lie from token
+    68 on, in 3. Of ten million blocks, 10 each serve a million requests, and none is left."""
+    placed: list[int] = []
+    place = sizing._place
+    monkeypatch.setattr(sizing, "_place", lambda *given: placed.append(1) or place(*given))
+    fit = fill(parse_policy("paging:layers=capped").manager(of_two_kinds(10_000_009, 32)), 100)
+    assert fit.requests == 1_000_000
+    assert fit.live_bytes == 1_000_000 * (100 + 32) * 8
+    assert fit.groups == ((1_000_000 * 100 * 8, 0), (1_000_000 * 32 * 8, 0))
+    assert (fit.memory.free, fit.memory.external) == (9 * 128, 7)
+    assert len(placed) <= 2
+
+
+@given(
+    blocks=st.integers(2, 60),
+    window=st.integers(1, 60),
+    flight=st.sampled_from([0, 8, 40]),
+    tokens=st.integers(1, 200),
+    spec=st.sampled_from(["", ",watermark=0.1", "+prefix", "+int8"]),
+)
+def test_capped_windows_fit_as_many_as_are_admitted(
+    blocks: int, window: int, flight: int, tokens: int, spec: str
+) -> None:
+    """What arithmetic says is what one after another comes to, to the byte."""
+    policy, pool = parse_policy(f"paging:layers=capped{spec}"), of_two_kinds(blocks, window, flight)
+    try:
+        one_by_one = policy.manager(pool)
+    except InputError:
+        return  # not a token fits
+    count = 0
+    if tokens <= one_by_one.longest():
+        while sizing._place(one_by_one, count, tokens):
+            count += 1
+    fit = fill(policy.manager(pool), tokens)
+    assert fit == sizing.Fit(tokens, count, one_by_one.memory(), one_by_one.live_by_group())
 
 
 @pytest.mark.parametrize(
