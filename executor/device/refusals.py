@@ -43,8 +43,18 @@ def _selects_elsewhere(setup: Setup, kind: str) -> bool:
     return type(manager) is not SelectPages or manager.block_size != retention.page
 
 
+STORES = {
+    "fp8": (("fp8", "fp8_e4m3"), 0),
+    "int8": (("int8", "int8_fp16", "int8_per_token_head"), 0),
+    "int4": (("int4",), 16),
+}
+"""Of each storage but the model's type: formats that it is, and bits of a zero point. Scales are
+told apart by their bytes."""
+
+
 def _stored_otherwise(setup: Setup, _: str) -> bool:
-    """Bytes decide what is stored, but formats of as many bytes aren't the same."""
+    """Bytes decide what is stored, but formats of as many bytes aren't the same: fp8 with a scale a
+    head takes what int8 does."""
     model = setup.model
     heads = sum(group.kv_heads * group.layers for group in model.groups)
     scores = SCORE_BYTES * heads if _evicts(setup) else 0
@@ -55,7 +65,10 @@ def _stored_otherwise(setup: Setup, _: str) -> bool:
     kv, dim = format_under(setup.policy, setup.ledger.kv), model.groups[0].head_dim
     bits = {"native": 8 * model.dtype_bytes, "int4": 4}.get(stored.storage, 8)
     groups = PARTS if stored.storage == "int4" else 1
-    return kv.bits != bits or -(-dim // (kv.group or dim)) != groups
+    if kv.bits != bits or -(-dim // (kv.group or dim)) != groups:
+        return True
+    names, zero_bits = STORES.get(stored.storage, ((kv.name,), 0))
+    return kv.name not in names or kv.zero_bits != zero_bits
 
 
 def _virtual(setup: Setup) -> bool:
@@ -79,8 +92,9 @@ REFUSALS = (
         lambda setup, kind: _virtual(setup) and (kind != "cpu" or sys.platform != "linux"),
     ),
     Refusal(
-        "int8, int4 or a --kv-cache-dtype of types or groups of scales that it doesn't store",
-        "it stores the model's type, fp8, int8 (int8:scale=fp16) with a scale a head, and int4 "
+        "fp8, int8, int4 or a --kv-cache-dtype of types or scales that it doesn't store",
+        "it stores the model's type, fp8 (E4M3) without scales, int8 with a scale a head "
+        "(--kv-cache-dtype int8_fp16: of 16 bits, as int8:scale=fp16), and int4 "
         "with a scale and a zero point a quarter of a head; expected one of these (int4:group=16 "
         "where heads have 64 dimensions, int4:group=32 of 128)",
         _stored_otherwise,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from executor.cache.table import Table
-from executor.device.assemble import Executor, random_llama
+from executor.device.assemble import Executor, host_device, random_llama
 from executor.device.machine import open_machine
 from executor.device.refusals import REFUSALS, refusal
 from executor.health import doctor
@@ -19,9 +19,9 @@ from sim.model.presets import find_model
 from sim.policy.counting.pages import Pages
 from sim.policy.manager import Manager, Pool
 from sim.policy.spec import Placement, Retained
-from sim.run.simulation import Setup
+from sim.run.simulation import Setup, prepare
 from tests.executor.test_layer_windows import setup as windowed
-from tests.executor.test_policies_agree import MODEL, setup
+from tests.executor.test_policies_agree import MODEL, TRACE, setup
 from workloads.errors import InputError
 
 SHARED = "paging:block_size=8,layers=capped+prefix"
@@ -36,6 +36,11 @@ def ahead(given: Setup) -> Setup:
     return replace(given, limits=replace(given.limits, rules=rules))
 
 
+def stored_in(name: str) -> Setup:
+    machine = host_device(open_machine("cpu"))
+    return prepare(TRACE, model=MODEL, gpu=machine, kv_cache_memory=2**20, kv_cache_dtype=name)
+
+
 CASES = {
     "preallocation+top_k:k=64,page=8": (setup("preallocation+top_k:k=64,page=8"), "cpu", 0),
     "other pages": (setup("paging:block_size=16+top_k:k=64,page=8"), "cpu", 0),
@@ -45,6 +50,12 @@ CASES = {
     "virtual on a GPU": (setup("virtual"), "cuda", 2),
     "int4": (setup("paging+int4"), "cpu", 3),  # of 32 of a head's 16 dimensions
     "int8": (setup("paging+int8:group=8"), "cpu", 3),
+    "int8 with zero points": (setup("paging+int8:scale=fp16,zero=fp16"), "cpu", 3),
+    "fp8 with scales, as many bytes as int8": (setup("paging+fp8:scale=fp32"), "cpu", 3),
+    "int8 without, as many bytes as fp8": (setup("paging+int8:scale=none"), "cpu", 3),
+    "int4 of symmetric values": (setup("paging+int4:group=4,scale=fp32,zero=none"), "cpu", 3),
+    "fp8_e5m2": (stored_in("fp8_e5m2"), "cpu", 3),
+    "fp8_per_token_head": (stored_in("fp8_per_token_head"), "cpu", 3),
     "ahead": (ahead(setup("paging")), "cpu", 4),
 }
 
@@ -75,6 +86,8 @@ def test_none_is_forgotten() -> None:
 )
 def test_what_is_near_is_not(policy: str) -> None:
     assert refusal(setup(policy), "cpu") is None
+    for name in ("auto", "fp8", "fp8_e4m3", "int8", "int8_fp16", "int8_per_token_head"):
+        assert refusal(stored_in(name), "cpu") is None
     assert refusal(windowed(SHARED), "cpu") is None
     assert refusal(swapping(windowed(SHARED, batching="static")), "cpu") is None
 
