@@ -28,6 +28,7 @@ from sim.memory.capacity import (
     requests_now,
     would_buy,
 )
+from sim.memory.latent_blocks import latent_note
 from sim.memory.ledger import Ledger
 from sim.memory.sizing import Sizing, size_policy
 from sim.memory.vllm_blocks import cut_blocks
@@ -193,7 +194,8 @@ def size(
         print(f"  {change}: {number:,} at once")
     if output is not None:
         print(f"page: {output}")
-    if note := position_note(ledger, sizings):
+    latent = (latent_note(ledger.model, parse_policy(one.policy)) for one in sizings)
+    for note in filter(None, (position_note(ledger, sizings), *dict.fromkeys(latent))):
         print(f"\n{note}")
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from reports.language import tr
 from sim.cost.kernels.rules import KernelRules
 from sim.engine.scheduler import Scheduler
+from sim.memory.latent_blocks import latent_note
 from sim.policy.paging import Paging
 from sim.policy.preallocation import Preallocation
 from sim.policy.sliding_window import SlidingWindow
@@ -126,6 +127,8 @@ def notes(setup: Setup) -> Iterator[str]:
                 policy=setup.label,
                 longest=f"{longest:,}",
             )
+    if said := latent_note(setup.model, setup.policy):
+        yield said
     yield from session_notes(setup)
     if said := form.note(setup):
         yield said

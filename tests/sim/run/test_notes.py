@@ -8,6 +8,7 @@ from workloads import read_trace
 from workloads.transform import first
 
 TRACE = first(read_trace("azure-2023-conv"), 2)
+DEEPSEEK = {"model": "deepseek-v3", "tp": 8, "max_model_len": 4096}
 
 
 @pytest.mark.parametrize(
@@ -35,6 +36,24 @@ TRACE = first(read_trace("azure-2023-conv"), 2)
             {"swap_space": "8GiB"},
             "--swap-space: nothing is swapped without --preemption swap",
         ),
+        (
+            {**DEEPSEEK, "policy": "paging:block_size=16"},
+            "block_size=16: of vLLM's kernels for latent attention FlashMLA takes multiples of 64 "
+            "tokens, CUTLASS of 128, FlashInfer of 32; Triton, and on Hopper FlashAttention, take "
+            "16 (docs/sizing.md)",
+        ),
+        (
+            {**DEEPSEEK, "policy": "paging:block_size=8"},
+            "block_size=8: vLLM's latent attention takes multiples of 16 tokens (docs/sizing.md)",
+        ),
+        (
+            {**DEEPSEEK, "model": "deepseek-v3.2", "policy": "paging:block_size=32"},
+            "block_size=32: vLLM's sparse latent attention takes multiples of 64 tokens "
+            "(docs/sizing.md)",
+        ),
+        ({**DEEPSEEK, "policy": "paging:block_size=64"}, None),
+        ({**DEEPSEEK, "policy": "paging:block_size=128+prefix"}, None),
+        ({**DEEPSEEK, "policy": "preallocation"}, None),
         ({"swap_space": "8GiB", "preemption": "swap"}, None),
         ({"policy": "paging+sliding_window:window=4000"}, None),
         ({"policy": "paging:layers=capped", "model": "gemma-3-27b"}, None),
