@@ -95,13 +95,7 @@ def charts(runs: Sequence[Run], validation: Validation | None) -> Iterator[Chart
         if with_steps:
             yield Chart("time-split", tr("Seconds the engine spent by kind of step, by run"),
                         time_split(with_steps), tables.split(with_steps))  # fmt: skip
-    for title, unit, per_s, measure in LATENCIES:
-        known = [(run.label, measure(run)) for run in few]
-        if any(len(values.values) for _, values in known):
-            yield Chart(title.replace(" ", "-"),
-                        tr("Share of requests within a {time}, a curve a run", time=tr(title)),
-                        latency(title, unit, per_s, known, points),
-                        tables.latency(known, unit, per_s))  # fmt: skip
+    yield from _latencies(few, points)
     started = [run for run in few if lives(run)]
     if started:
         yield Chart("waterfall", tr("Where the time of the p50, p90 and p99 request went, by run"),
@@ -113,6 +107,17 @@ def charts(runs: Sequence[Run], validation: Validation | None) -> Iterator[Chart
     if curves:
         yield Chart("capacity", tr("Requests at once against their length"),
                     *capacity(curves[:SHOWN]))  # fmt: skip
+
+
+def _latencies(few: Sequence[Run], points: int) -> Iterator[Chart]:
+    """A chart a latency, whose values are gone with it."""
+    for title, unit, per_s, measure in LATENCIES:
+        known = [(run.label, measure(run)) for run in few]
+        if any(len(values.values) for _, values in known):
+            yield Chart(title.replace(" ", "-"),
+                        tr("Share of requests within a {time}, a curve a run", time=tr(title)),
+                        latency(title, unit, per_s, known, points),
+                        tables.latency(known, unit, per_s))  # fmt: skip
 
 
 def _sweep(swept: Sweep) -> Chart:

@@ -3,9 +3,12 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from reports.formats import counted, gib
 from reports.language import tr
 from reports.load import Run
+from workloads.spool import parts
 
 
 class Cut(NamedTuple):
@@ -20,17 +23,16 @@ class Cut(NamedTuple):
 
 def cuts(run: Run) -> Cut:
     """What was cut by which limit: longer than the longest context, or within it."""
-    status = run.requests["status"]
-    total = run.requests["prompt_tokens"] + run.requests["output_tokens"]
-    beyond = total > longest_context(run)
-    short, refused = status == "truncated", status == "refused"
-    return Cut(
-        int((short & beyond).sum()),
-        int((short & ~beyond).sum()),
-        int((refused & beyond).sum()),
-        int((refused & ~beyond).sum()),
-        run.count("unfinished"),
-    )
+    longest = longest_context(run)
+    counts = np.zeros((2, 2), np.int64)  # by what was done, and by whether the context asked for it
+    if run.count("truncated") or run.count("refused"):
+        for status, prompt, output in parts(
+            run.requests, "status", "prompt_tokens", "output_tokens"
+        ):
+            beyond = prompt + output > longest
+            for row, cut in enumerate((status == "truncated", status == "refused")):
+                counts[row] += (cut & beyond).sum(), (cut & ~beyond).sum()
+    return Cut._make([*counts.ravel().tolist(), run.count("unfinished")])
 
 
 def longest_context(run: Run) -> int:

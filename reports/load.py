@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from workloads.columns import Kind, read_columns
 from workloads.errors import InputError
 from workloads.incoming import checked, read_json, shown
 from workloads.outgoing import visible_in
-from workloads.spool import Latest
+from workloads.spool import Latest, parts
 
 Columns = Mapping[str, NDArray[Any]]
 
@@ -64,7 +65,15 @@ class Run:
 
     def count(self, status: str) -> int:
         """Requests that ended with this status."""
-        return int(np.count_nonzero(self.requests["status"] == status))
+        return self._ended[status]
+
+    @cached_property
+    def _ended(self) -> Counter[str]:
+        """Requests by status."""
+        found: Counter[str] = Counter()
+        for (status,) in parts(self.requests, "status"):
+            found.update(dict(zip(*map(np.ndarray.tolist, np.unique_counts(status)), strict=True)))
+        return found
 
 
 def optional(run: Run, name: str) -> NDArray[Any]:
@@ -148,7 +157,8 @@ def _check_whole(run: Run) -> None:
             f"{run.folder / 'requests.parquet'}: {rows:,} rows, but run.json says {expected:,}; "
             "expected the table of this run"
         )
-    prefilled, expected_tokens = run.steps["prefill_tokens"].sum(), run.value("prefill_tokens")
+    prefilled = sum(int(tokens.sum()) for (tokens,) in parts(run.steps, "prefill_tokens"))
+    expected_tokens = run.value("prefill_tokens")
     if run.info.warm_up and expected_tokens is not None:  # the table has what the metric left out
         expected_tokens = max(prefilled, expected_tokens)
     if expected_tokens is not None and prefilled != expected_tokens:

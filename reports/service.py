@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reports.load import Run
+from workloads.spool import ROWS, gathered, parts
 
 BEHIND = 0.02
 """Share of all requests that may wait before a run is behind: of 1,000, 20."""
@@ -143,17 +144,30 @@ def queue(run: Run) -> tuple[NDArray[Any], NDArray[np.int64]]:
     stopped is no load of it.
     """
     table = run.requests
-    kept = table["status"] != "refused"
-    arrival, start = table["arrival_s"][kept], table["first_scheduled_s"][kept]
+    arrival, start = _admitted(run, "arrival_s"), _admitted(run, "first_scheduled_s")
     if np.isnan(start).all():
-        start = table["first_token_s"][kept]
+        start = _admitted(run, "first_token_s")
     if np.isnan(start).any():
-        times = np.concatenate([table["finish_s"], table["first_token_s"], start])
-        end = np.nanmax(times) if np.isfinite(times).any() else -np.inf
+        ends = [start, *(end for both in parts(table, "finish_s", "first_token_s") for end in both)]
+        end = max(float(times[np.isfinite(times)].max(initial=-np.inf)) for times in ends)
         kept = _before_the_end(run, arrival, end)
         arrival, start = arrival[kept], start[kept]
-    order = np.argsort(arrival, kind="stable")
-    arrival, start = arrival[order], start[order]
-    started = np.searchsorted(np.sort(start), arrival, side="right")  # NaN: never, sorted last
-    started -= start <= arrival  # itself
-    return arrival, np.maximum(np.arange(len(arrival)) - started, 0)
+    if not (arrival[1:] >= arrival[:-1]).all():
+        order = np.argsort(arrival, kind="stable")
+        arrival, start = arrival[order], start[order]
+    started = start <= arrival  # itself
+    start.sort()  # NaN: never, sorted last
+    waiting = np.arange(len(arrival))
+    for at in range(0, len(arrival), ROWS):
+        rows = slice(at, at + ROWS)
+        earlier = np.searchsorted(start, arrival[rows], side="right") - started[rows]
+        waiting[rows] = np.maximum(waiting[rows] - earlier, 0)
+    return arrival, waiting
+
+
+def _admitted(run: Run, name: str) -> NDArray[np.float64]:
+    """A column without refused requests."""
+    rows = parts(run.requests, "status", name)
+    return gathered(
+        len(run.requests[name]), (values[status != "refused"] for status, values in rows)
+    )

@@ -1,13 +1,17 @@
 """What is in a trace, in numbers."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from workloads import turns as turn_lines
 from workloads.read import Lengths
 from workloads.reuse import Reuse, reuse_of
 from workloads.schema import Ints, Provenance, Trace, Turns, total
+from workloads.spool import forget, slices
+from workloads.sums import pairwise_sum
 from workloads.transform import mean_rate
 
 DEFINITIONS = {
@@ -80,19 +84,23 @@ def describe(trace: Trace | Lengths, reuse: Reuse | None = None) -> Description:
 
     `reuse` is of a trace whose blocks were counted as it was read, and not kept.
     """
+    prompt_tokens = _token_stats(trace.prompt_tokens)
+    if isinstance(trace, Trace):
+        forget(trace)
     lengths = Description(
         name=trace.name,
         requests=len(trace),
         span_s=None,
         request_rate=None,
         inter_arrival_cv=None,
-        prompt_tokens=_token_stats(trace.prompt_tokens),
+        prompt_tokens=prompt_tokens,
         output_tokens=_token_stats(trace.output_tokens),
         prefix=None,
         provenance=trace.provenance,
     )
     if isinstance(trace, Lengths):
         return lengths
+    forget(trace)
     reuse = reuse or reuse_of(trace)
     return replace(
         lengths,
@@ -105,8 +113,20 @@ def describe(trace: Trace | Lengths, reuse: Reuse | None = None) -> Description:
 
 
 def _inter_arrival_cv(trace: Trace) -> float | None:
-    gaps = np.diff(trace.arrival_s)
-    return float(gaps.std() / gaps.mean()) if len(gaps) and gaps.any() else None
+    arrival_s = trace.arrival_s
+    count = len(arrival_s) - 1
+    if not count or arrival_s[0] == arrival_s[-1]:
+        return None
+    mean = pairwise_sum(count, _gaps(trace)) / count
+    variance = pairwise_sum(count, ((gaps - mean) ** 2 for gaps in _gaps(trace))) / count
+    return float(np.sqrt(variance) / mean)
+
+
+def _gaps(trace: Trace) -> Iterator[NDArray[np.float64]]:
+    """Between neighbours, some at a time."""
+    for rows in slices(trace):
+        last = min(rows.stop, len(trace) - 1)
+        yield np.diff(trace.arrival_s[rows.start : last + 1])
 
 
 def _token_stats(tokens: Ints) -> TokenStats:

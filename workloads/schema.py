@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from workloads.sums import AT_ONCE
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -17,8 +19,11 @@ Ints = NDArray[np.int64]
 
 def total(column: NDArray[Any]) -> int:
     """The sum as a Python integer: 64 bits hold any one length, but not the sum of many."""
-    high, low = column >> 32, column & 0xFFFFFFFF
-    return (int(high.sum()) << 32) + int(low.sum())
+    whole = 0
+    for start in range(0, len(column), AT_ONCE):
+        part = column[start : start + AT_ONCE]
+        whole += (int((part >> 32).sum()) << 32) + int((part & 0xFFFFFFFF).sum())
+    return whole
 
 
 def freeze(*columns: Floats | Ints) -> None:

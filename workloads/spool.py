@@ -66,6 +66,29 @@ def forget(trace: Trace) -> None:
         _leave(column)
 
 
+def parts(columns: Mapping[str, NDArray[Any]], *names: str) -> Iterator[tuple[NDArray[Any], ...]]:
+    """Rows of these columns, some at a time; mapped ones leave memory after each."""
+    found = [columns[name] for name in names]
+    for start in range(0, len(found[0]), ROWS):
+        yield tuple(column[start : start + ROWS] for column in found)
+        for column in found:
+            _leave(column)
+
+
+def gathered(count: int, found: Iterable[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """At most `count` values, which come in parts, as one array of its own."""
+    values, at = np.empty(count), 0  # what isn't reached takes no memory
+    for part in found:
+        values[at : at + len(part)] = part
+        at += len(part)
+    return values[:at]
+
+
+def finite(count: int, found: Iterable[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """As `gathered`, without those that are not finite."""
+    return gathered(count, (part[np.isfinite(part)] for part in found))
+
+
 def _leave(column: NDArray[Any]) -> None:
     owner: Any = column
     while isinstance(owner, np.ndarray):

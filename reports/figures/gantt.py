@@ -2,10 +2,12 @@
 
 import numpy as np
 import plotly.graph_objects as go
+from numpy.typing import NDArray
 
 from reports.language import tr
-from reports.load import Run
+from reports.load import Columns, Run
 from reports.theme import axis, figure
+from workloads.spool import gathered, parts
 
 ROWS = 120
 """Requests shown; of more, every n-th by arrival."""
@@ -14,10 +16,7 @@ ROWS = 120
 def gantt(run: Run) -> go.Figure:
     """Requests from top to bottom by arrival: queued, prefilling and decoding."""
     table = run.requests
-    known = np.flatnonzero(np.isfinite(table["finish_s"]) & np.isfinite(table["first_scheduled_s"]))
-    known = known[np.argsort(table["arrival_s"][known], kind="stable")]
-    if len(known) > ROWS:
-        known = known[np.linspace(0, len(known) - 1, ROWS).round().astype(np.int64)]
+    known = _drawn(table)
     fig = figure(
         360,
         margin={"l": 60, "r": 12, "t": 8, "b": 48},
@@ -39,3 +38,19 @@ def gantt(run: Run) -> go.Figure:
         )
     fig.update_layout(barmode="overlay", bargap=0.2)
     return fig
+
+
+def _drawn(table: Columns) -> NDArray[np.int64]:
+    """Rows of at most ROWS requests that started and ended, by arrival."""
+    ended = [
+        np.isfinite(end_s) & np.isfinite(start_s)
+        for end_s, start_s in parts(table, "finish_s", "first_scheduled_s")
+    ]
+    known: NDArray[np.int64] = np.flatnonzero(np.concatenate([np.empty(0, np.bool_), *ended]))
+    came = zip(parts(table, "arrival_s"), ended, strict=True)
+    arrival = gathered(len(known), (arrival_s[rows] for (arrival_s,), rows in came))
+    if (arrival[1:] < arrival[:-1]).any():
+        known = known[np.argsort(arrival, kind="stable")]
+    if len(known) > ROWS:
+        known = known[np.linspace(0, len(known) - 1, ROWS).round().astype(np.int64)]
+    return known

@@ -3,7 +3,6 @@ line at the level that a promise is usually made for."""
 
 from collections.abc import Sequence
 
-import numpy as np
 import plotly.graph_objects as go
 
 from reports.downsample import curve
@@ -56,8 +55,8 @@ def _log(runs: Sequence[tuple[str, Latency]]) -> str:
 
 def _scale(runs: Sequence[tuple[str, Latency]]) -> dict[str, object]:
     """Logarithmic where the values span a decade, which zeros can't."""
-    values = np.concatenate([known.values for _, known in runs])
-    low, high = values.min(), values.max()
+    there = [known.values for _, known in runs if len(known.values)]
+    low, high = min(values.min() for values in there), max(values.max() for values in there)
     if low <= 0 or high / low < 10:
         return {}
     return {"type": "log", "dtick": 1 if high / low > 100 else "D2"}

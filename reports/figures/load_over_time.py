@@ -26,6 +26,7 @@ from reports.theme import (
     panels_height,
     stroke,
 )
+from workloads.spool import finite, parts
 
 PANEL = 110  # pixels of height a run
 
@@ -73,12 +74,8 @@ def _panel(fig: go.Figure, run: Run, position: int, points: int) -> None:
             line={"color": WAITING, "width": 1.4},
             hovertemplate=tr("%{y:,.0f} waiting at %{x:,.4~g} s"),
         )
-    finish = np.sort(run.requests["finish_s"][np.isfinite(run.requests["finish_s"])])
-    for name, times, color in (
-        ("arrived", run.requests["arrival_s"], ARRIVED),
-        ("done", finish, line.color),
-    ):
-        x, y = steps(times, points)
+    for name, color in (("arrived", ARRIVED), ("done", line.color)):
+        x, y = steps(_times(run, name), points)
         fig.add_scatter(
             x=x,
             y=y,
@@ -109,6 +106,12 @@ def _panel(fig: go.Figure, run: Run, position: int, points: int) -> None:
             yanchor="middle", xanchor="left" if left else "right",
             font={"size": 11, "color": MUTED},
         )  # fmt: skip
+
+
+def _times(run: Run, name: str) -> np.ndarray:
+    """When requests arrived, or were done (s)."""
+    column = "finish_s" if name == "done" else "arrival_s"
+    return finite(len(run.requests[column]), (part for (part,) in parts(run.requests, column)))
 
 
 def steps(times: np.ndarray, points: int) -> tuple[np.ndarray, np.ndarray]:

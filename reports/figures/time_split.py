@@ -5,8 +5,10 @@ from collections.abc import Sequence
 import plotly.graph_objects as go
 
 from reports.language import tr
-from reports.load import Run
+from reports.load import STEPS, Run
 from reports.theme import axis, category_axis, figure
+from workloads.spool import parts
+from workloads.sums import pairwise_sum
 
 BAR = 34  # pixels of height a run
 PARTS = {
@@ -19,10 +21,17 @@ PARTS = {
 def seconds(run: Run) -> tuple[float, float, float]:
     """Seconds by part, until the end of the last step."""
     steps = run.steps
-    length = steps["end_s"] - steps["start_s"]
-    mixed = float(length[steps["prefill_tokens"] > 0].sum())
-    decode = float(length.sum()) - mixed
-    end = float(steps["end_s"].max()) if len(length) else 0.0
+    events = len(steps["start_s"])
+    prefilling, end = 0, 0.0
+    for tokens, end_s in parts(steps, "prefill_tokens", "end_s"):
+        prefilling += int((tokens > 0).sum())
+        end = max(end, float(end_s.max(initial=0.0)))
+    mixed = pairwise_sum(
+        prefilling,
+        ((end_s - start_s)[tokens > 0] for start_s, end_s, tokens in parts(steps, *STEPS)),
+    )
+    lengths = (end_s - start_s for start_s, end_s in parts(steps, "start_s", "end_s"))
+    decode = pairwise_sum(events, lengths) - mixed
     return mixed, decode, max(0.0, end - mixed - decode)
 
 

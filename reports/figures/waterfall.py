@@ -1,15 +1,17 @@
 """Where the time of the p50, p90 and p99 request went: queued, prefill, decode, preempted."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import plotly.graph_objects as go
+from numpy.typing import NDArray
 
 from reports.formats import counted
 from reports.language import tr
 from reports.load import Run, optional
 from reports.theme import axis, category_axis, figure
+from workloads.spool import finite, parts
 
 BAR = 26  # pixels of height a request
 PARTS = {
@@ -40,14 +42,15 @@ def lives(run: Run) -> list[Life]:
     """The requests at the percentiles of end-to-end latency (nearest rank), where starts are
     known."""
     table = run.requests
-    latency = table["finish_s"] - table["arrival_s"]
-    known = np.flatnonzero(np.isfinite(latency) & np.isfinite(table["first_scheduled_s"]))
-    if not len(known):
+    ordered = finite(len(table["finish_s"]), _latencies(run))
+    count = len(ordered)
+    if not count:
         return []
-    ordered = known[np.argsort(latency[known], kind="stable")]
+    ordered.sort()
     found = []
     for q in PERCENTILES:
-        row = int(ordered[max(int(np.ceil(q / 100 * len(ordered))) - 1, 0)])
+        rank = max(int(np.ceil(q / 100 * count)) - 1, 0)
+        row = _row(run, ordered[rank], rank - int(np.searchsorted(ordered, ordered[rank])))
         start, first = table["first_scheduled_s"][row], table["first_token_s"][row]
         away = float(optional(run, "preempted_s")[row])
         redone = float(optional(run, "recomputing_s")[row])
@@ -65,6 +68,26 @@ def lives(run: Run) -> list[Life]:
             )
         )
     return found
+
+
+def _latencies(run: Run) -> Iterator[NDArray[np.float64]]:
+    """End-to-end latency in s of every request, some at a time; NaN where no start is known."""
+    for end_s, arrival_s, start_s in parts(
+        run.requests, "finish_s", "arrival_s", "first_scheduled_s"
+    ):
+        yield np.where(np.isfinite(start_s), end_s - arrival_s, np.nan)
+
+
+def _row(run: Run, latency_s: float, before: int) -> int:
+    """The request of this latency that so many others of the same come before."""
+    start = 0
+    for part in _latencies(run):
+        there = np.flatnonzero(part == latency_s)
+        if before < len(there):
+            return start + int(there[before])
+        before -= len(there)
+        start += len(part)
+    raise AssertionError("there is such a request")
 
 
 def waterfall(runs: Sequence[Run]) -> go.Figure:

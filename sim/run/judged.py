@@ -10,6 +10,7 @@ from sim.run.money import money_metrics
 from sim.run.replica_log import said_of_replicas
 from sim.run.service_level import level_metrics
 from sim.run.session_metrics import session_metrics
+from sim.run.tables import parts
 from sim.run.warm_up import counted, told
 from workloads.errors import InputError
 
@@ -40,14 +41,24 @@ def expect_served(setup: "Setup", log: Log) -> None:
     before then was refused by an empty engine: no memory of others' will ever come free.
     """
     stopped_s = np.inf if setup.horizon_s is None else setup.horizon_s
-    asked_s = log.requests["arrival_s"]
-    kept = (log.requests["status"] == UNFINISHED) & (np.round(asked_s, 9) < stopped_s)
-    if log.end_s >= stopped_s or not kept.any():
+    if log.end_s >= stopped_s:
         return
-    row = int(np.nanargmin(np.where(kept, asked_s, np.nan)))
-    prompt, output = (int(log.requests[f"{name}_tokens"][row]) for name in ("prompt", "output"))
+    asked = (np.inf, 0, 0, 0)  # when, its row and its tokens: of who has waited longest
+    start = 0
+    for status, asked_s, prompt, output in parts(
+        log.requests, "status", "arrival_s", "prompt_tokens", "output_tokens"
+    ):
+        kept = (status == UNFINISHED) & (np.round(asked_s, 9) < stopped_s)
+        if kept.any():
+            row = int(np.nanargmin(np.where(kept, asked_s, np.nan)))
+            if asked_s[row] < asked[0]:
+                asked = (float(asked_s[row]), start + row, int(prompt[row]), int(output[row]))
+        start += len(status)
+    since_s, row, prompt_tokens, output_tokens = asked
+    if since_s == np.inf:
+        return
     raise InputError(
-        f"--policy {setup.label}: refuses request {row:,} in an empty engine for ever ({prompt:,} "
-        f"tokens of prompt, {output:,} of output); expected that release() frees all that was "
-        "taken, and that longest() is what can be admitted"
+        f"--policy {setup.label}: refuses request {row:,} in an empty engine for ever "
+        f"({prompt_tokens:,} tokens of prompt, {output_tokens:,} of output); expected that "
+        "release() frees all that was taken, and that longest() is what can be admitted"
     )

@@ -1,17 +1,15 @@
 """Sums and extremes of a run's tables, in one pass over the requests and one over the events."""
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reports.files import MEMORY
-from sim.engine.record import FINISHED, ROWS_AT_ONCE, STATUSES, TRUNCATED, Log
+from sim.engine.record import FINISHED, STATUSES, TRUNCATED, Log
 from sim.run.tables import parts
 from workloads.schema import total
-
-Floats = NDArray[np.float64]
+from workloads.sums import pairwise_sum
 
 USED = tuple(f"{name}_bytes" for name in MEMORY if name not in ("free", "external"))
 
@@ -97,38 +95,3 @@ def of_steps(log: Log) -> OfSteps:
         events, (end - start for start, end in parts(log.steps, "start_s", "end_s"))
     )
     return sums
-
-
-def pairwise_sum(count: int, values: Iterator[Floats]) -> float:
-    """The sum of so many values that come in parts, halved as numpy halves one long array.
-
-    numpy sums blocks of at most 128 and adds halves whose first is a multiple of 8 long, so this is
-    its own sum of the joined parts to the last bit (of numpy 2.3; 2.0 differs).
-    """
-    return _sum(count, _taker(values))
-
-
-def _sum(count: int, take: Callable[[int], Floats]) -> float:
-    if count <= ROWS_AT_ONCE:
-        return float(take(count).sum())
-    half = count // 2
-    half -= half % 8
-    first = _sum(half, take)
-    return first + _sum(count - half, take)
-
-
-def _taker(values: Iterator[Floats]) -> Callable[[int], Floats]:
-    rest = np.empty(0)
-
-    def take(count: int) -> Floats:
-        nonlocal rest
-        taken, missing = [], count
-        while missing:
-            if not len(rest):
-                rest = next(values)
-            taken.append(rest[:missing])
-            rest = rest[missing:]
-            missing -= len(taken[-1])
-        return np.concatenate(taken) if taken else np.empty(0)
-
-    return take

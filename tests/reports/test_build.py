@@ -93,6 +93,17 @@ def test_identical_runs_give_identical_pages(write_run: Write, tmp_path: Path) -
     assert one == two
 
 
+def test_pages_of_long_runs_are_those_of_short_ones(
+    write_run: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tables are looked at by parts; how long these are leaves no mark."""
+    folders = [write_run(PAGING), write_run(PREALLOCATION)]
+    whole = render(load_runs(folders))
+    monkeypatch.setattr("workloads.spool.ROWS", 7)
+    monkeypatch.setattr("reports.service.ROWS", 5)
+    assert render(load_runs(folders)) == whole
+
+
 def test_gib_and_gb_are_not_mixed(page: str) -> None:
     own = page.replace(plotly_js(), "").replace("A100-40GB", "")
     own = re.sub(r'"bdata":"[^"]*"', "", own)

@@ -123,6 +123,26 @@ def test_a_requests_time_is_whole_in_the_waterfall(runs: list[Run]) -> None:
         assert life.queued + life.prefill + life.decode == pytest.approx(nearest)
 
 
+def test_of_requests_that_took_equally_long_the_earlier_row_is_nearest(
+    runs: list[Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows 0 to 9 take 1, 2, 1, 2 s and so on: in order that is 0, 2, 4, 6, 8, 1, 3, 5, 7, 9. The
+    5th is the median, the 9th the p90, the 10th the p99, also where rows come three at a time."""
+    arrival = np.arange(10.0)
+    requests = {
+        "request_id": np.arange(10),
+        "status": np.full(10, "finished"),
+        "arrival_s": arrival,
+        "first_scheduled_s": arrival + 0.25,
+        "first_token_s": arrival + 0.5,
+        "finish_s": arrival + np.tile([1.0, 2.0], 5),
+    }
+    run = replace(runs[0], requests=requests)
+    assert [life.request for life in lives(run)] == [8, 7, 9]
+    monkeypatch.setattr("workloads.spool.ROWS", 3)
+    assert [life.request for life in lives(run)] == [8, 7, 9]
+
+
 def test_time_split_adds_up_to_the_last_step(runs: list[Run]) -> None:
     for run in runs:
         assert sum(seconds(run)) == pytest.approx(run.steps["end_s"].max())

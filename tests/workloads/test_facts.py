@@ -2,6 +2,7 @@
 
 import hashlib
 
+import numpy as np
 import pytest
 
 from workloads import read_lengths, read_trace
@@ -54,6 +55,13 @@ def test_published_facts(name: str) -> None:
     assert found.span_s == pytest.approx(float(span), abs=0.0051)
     assert f"{found.request_rate:.4f}" == rate
     assert f"{found.inter_arrival_cv:.3f}" == cv
+
+
+def test_gaps_are_those_of_the_whole_wherever_a_part_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = read_trace("azure-2023-code")
+    gaps = np.diff(trace.arrival_s)
+    monkeypatch.setattr("workloads.spool.ROWS", 1000)
+    assert describe(trace).inter_arrival_cv == pytest.approx(gaps.std() / gaps.mean(), rel=1e-12)
 
 
 @pytest.mark.parametrize("name", PREFIX_FACTS)

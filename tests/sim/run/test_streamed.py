@@ -21,8 +21,8 @@ from sim.run.judged import metrics_of
 from sim.run.parquet import Files, Stored, arrow_table, write_table
 from sim.run.simulation import Run, Setup, execute, prepare
 from sim.run.tables import parts
-from sim.run.totals import pairwise_sum
 from workloads.schema import Provenance, Trace
+from workloads.sums import pairwise_sum
 from workloads.synthetic import generate
 
 TIGHT = 700 * 16 * 524_288  # bytes: 700 blocks of 16 tokens of Llama-2-7B
