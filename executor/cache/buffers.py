@@ -2,6 +2,7 @@
 
 from executor.cache.contiguous import Contiguous
 from executor.cache.ring import Ring
+from executor.cache.stretches import Stretches
 from executor.cache.table import Move, Table
 from executor.work import Work
 from sim.policy.counting import buffers
@@ -22,6 +23,12 @@ class Buffers(Contiguous):
         self._left_slots = 0
 
     def synthetic(self) -> Table:
+        """Buffers are as long as they have to be: of short contexts more fit than of the longest.
+
+        A ring's are all as long as the ring.
+        """
+        if self.ring is None:
+            return Stretches(self.units)
         longest = min(self._manager.pool.max_len, self._manager.limit)
         return Contiguous(self.units // longest, longest, self.ring)
 

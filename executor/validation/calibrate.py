@@ -11,8 +11,10 @@ it is whole rounds that may have met with a neighbour.
 import platform
 import random
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from heapq import heappop, heappush
 from math import sqrt
 from statistics import fmean, median
@@ -181,20 +183,23 @@ def calibrate(
 def section_works(
     setup: Setup, table: Table, batches: Sequence[int]
 ) -> Iterator[tuple[str, int, int, Work]]:
-    """Decode steps by batch and context, prefill steps by length and past, as far as they fit."""
+    """Decode steps by batch and context, prefill steps by length and past, as far as they fit.
+
+    Each up to the longest that does: a full pool serves steps between that and the knot before.
+    """
     limits = setup.limits
     longest = table.kept_tokens(limits.max_model_len)
     if table.ring and table.ring.scored:  # one more, and each step evicts
         longest = min(longest + 1, limits.max_model_len)
     for batch in batches:
-        for context in knots(CONTEXTS, longest):
-            if fits(table, decode_work(batch, context)):
-                yield "decode", batch, context, decode_work(batch, context)
+        most = longest_fit(table, partial(decode_work, batch), 1, longest)
+        for context in () if most is None else knots(CONTEXTS, most):
+            yield "decode", batch, context, decode_work(batch, context)
     for tokens in knots(CHUNKS, min(limits.max_num_batched_tokens, limits.max_model_len)):
         room = limits.max_model_len - tokens
-        for past in knots(PASTS, min(room, longest), least=0):
-            if fits(table, chunk_work(tokens, past)):
-                yield "prefill", tokens, past, chunk_work(tokens, past)
+        most = longest_fit(table, partial(chunk_work, tokens), 0, min(room, longest))
+        for past in () if most is None else knots(PASTS, most, least=0):
+            yield "prefill", tokens, past, chunk_work(tokens, past)
 
 
 def knots(wanted: Iterable[int], most: int, least: int = 1) -> tuple[int, ...]:
@@ -217,6 +222,14 @@ def fits(table: Table, work: Work) -> bool:
     lengths = [length for _, length in work.decodes]
     lengths += [chunk.start + chunk.tokens for chunk in work.chunks]
     return table.fits(lengths)
+
+
+def longest_fit(table: Table, work: Callable[[int], Work], least: int, most: int) -> int | None:
+    """The most tokens, `least` to `most`, whose step an empty pool has room for; None: none has."""
+    if not fits(table, work(least)):
+        return None
+    longer = range(least + 1, most + 1)
+    return least + bisect_left(longer, True, key=lambda tokens: not fits(table, work(tokens)))
 
 
 def _line(values: dict[int, float]) -> Line:
