@@ -74,7 +74,7 @@ FORM_WORKLOADS = {
     "code": ["azure-2023-code", "--first", "1500", *SHARED, *PAGING],
     "mooncake": ["mooncake-conversation", "--first", "300", *SHARED, "--policy", "paging+prefix"],
     "demo": [*AZURE, "--request-rate", "1", *TIGHT, *PAGING],
-    "vllm-0.19": [*HOUR, *PAGING, "--engine", "vllm-0.19:oldest_first=false"],
+    "vllm-0.19": [*HOUR, *PAGING, "--engine", "vllm-0.19"],
     "vllm-0.32": [*HOUR, *PAGING, "--engine", "vllm-0.32"],
     "kernel tables": [
         *AZURE, "--request-rate", "4", "--model", "llama-3.1-8b", "--gpu", "rtx-4090",

@@ -50,8 +50,8 @@ def setups() -> Iterator[tuple[str, Setup]]:
     narrow = {"model": "llama-2-7b", "gpu": "a100-80gb", "kv_cache_memory": 7300 * 16 * 524_288}
     both = {**few, **narrow, "policy": "paging"}
     yield "table: swapping", prepare(trace, **{**both, "preemption": "swap"})  # type: ignore[arg-type]
-    blank = "vllm-0.19:oldest_first=false"  # its own order of reuse has no machine code
-    yield f"table: `--engine {blank}`", prepare(trace, **{**both, "engine": blank})  # type: ignore[arg-type]
+    for engine in ("vllm-0.19", "vllm-0.19:oldest_first=false"):
+        yield f"table: `--engine {engine}`", prepare(trace, **{**both, "engine": engine})  # type: ignore[arg-type]
     measured = {"model": "llama-3.1-8b", "gpu": "rtx-4090", "cost": "table", "policy": "paging"}
     slow = table_trace(request_rate=2.0)
     yield "table at 2/s: kernel tables", prepare(slow, **few, **measured)  # type: ignore[arg-type]

@@ -28,6 +28,7 @@ from sim.policy.counting.slabs import Rings, Slabs
 from sim.policy.growing import GrowingBuffers, GrowingRings
 from sim.policy.manager import Pool
 from sim.policy.paging import RingPages, SelectPages
+from sim.policy.queued_pages import QueuedPages
 from sim.policy.shared_pages import SharedPages
 from sim.policy.sparse_pages import SparsePages
 from sim.policy.spec import Retained
@@ -77,8 +78,8 @@ CLASSES = {
     "cost": Roofline,
 }
 MANAGERS: tuple[type, ...] = (
-    Pages, SelectPages, RingPages, SharedPages, StatePages, SparsePages, VirtualPages, VirtualRings,
-    Slabs, Rings, Buffers, RingBuffers, GrowingBuffers, GrowingRings,
+    Pages, SelectPages, RingPages, SharedPages, QueuedPages, StatePages, SparsePages, VirtualPages,
+    VirtualRings, Slabs, Rings, Buffers, RingBuffers, GrowingBuffers, GrowingRings,
 )  # fmt: skip
 """Exactly these kinds: a subclass may decide otherwise."""
 COSTS = (

@@ -100,7 +100,7 @@ def run_compiled(
         "pool": manager.pool,
         "cost": cost,
     }
-    for role in ("seen", "retained", "cut", "space", "cache"):
+    for role in ("seen", "retained", "cut", "space", "cache", "blanks"):
         if hasattr(manager, role):
             parts[role] = getattr(manager, role)
     placed = regions(parts, job.trace, job.limits.max_num_seqs + 2)

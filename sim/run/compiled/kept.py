@@ -48,7 +48,7 @@ class Kept:
         self._redone = np.zeros(state.slots)
         self._held = bytearray()
         self._end_s = 0.0
-        self._ended = False
+        self._ended = False  # and slots are still those of the last step
 
     def take(self) -> None:
         """Empty the tables."""
@@ -107,6 +107,7 @@ class Kept:
         """All tables, once the run has ended and the last of its own were taken."""
         window, self._ended = self._window, True
         self._note(window.all())
+        self._ended = False  # rows that are loaded now get slots of requests in flight
         while window.end < len(self._trace):
             self._state["arrivals_row"] = self._state["arrivals_rows"]  # nobody comes any more
             window.load()

@@ -19,6 +19,7 @@ ROLES: dict[str, dict[str, str]] = {
         "trial": "trial",
         "calendar": "calendar",
         "cache": "cache",
+        "blanks": "blanks",
     },
     "seen": {"self": "seen"},
     "swap": {"self": "swap"},
@@ -31,6 +32,7 @@ ROLES: dict[str, dict[str, str]] = {
     "trial": {},
     "calendar": {},
     "cache": {},
+    "blanks": {},
     "pieces": {},
     "recorder": {},
     "arrivals": {},
@@ -184,6 +186,11 @@ GIVEN = {
     "cache_publish",
     "cache_unpin",
     "cache_evict",
+    "cache_next_to_go",
+    "blanks_add",
+    "blanks_since",
+    "blanks_take",
+    "blanks_clear",
 }
 """Functions that the other files have in both forms: containers, records and clocks rather than
 decisions."""

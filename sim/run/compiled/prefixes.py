@@ -1,9 +1,10 @@
-"""`sim.policy.counting.prefix_cache` as stretches of S; see `lists`.
+"""`sim.policy.counting.prefix_cache` and `blanks` as stretches of S; see `lists`.
 
-A piece is eight numbers, known by the place of the first; no piece stands at 0. Pieces of a run are
+A piece is nine numbers, known by the place of the first; no piece stands at 0. Pieces of a run are
 linked in the order of its list, those without holders in the order of the queue, and a hold's by
 nodes of (piece, the node before, the node behind). Names are numbers from 0 on, so a run's first
-and last piece are found by place.
+and last piece are found by place. Blocks without contents (`blanks`) are a ring: how many pairs,
+the place of the first and the room, then pairs of when they were let go and how many.
 """
 
 from sim.run.compiled.lists import list_append, list_remove
@@ -12,12 +13,13 @@ from sim.run.compiled.lists import list_append, list_remove
 WIDTH = 0  # of a request
 request_hold_done = request_hold_first = request_hold_inside = request_hold_last = 0
 request_row = request_hold_run = request_hold_start = cache_idle_blocks = cache_pinned_blocks = 0
+cache_lettings = blanks_blocks = blanks_area = 0
 pieces_chains = pieces_runs = pieces_spare = pieces_fresh = pieces_idle = pieces_holders = 0
 pieces_nodes = pieces_node_spare = t_found = 0
 
 # -- from here on this is also the beginning of every compiled module --
 
-START, END_, REFS, BACK, ON, AHEAD, BEHIND, PIECE = 1, 2, 3, 4, 5, 6, 7, 8
+START, END_, REFS, BACK, ON, AHEAD, BEHIND, SINCE, PIECE = 1, 2, 3, 4, 5, 6, 7, 8, 9
 
 
 def chain(S: list[int], seq: int, block_size: int) -> int:
@@ -216,6 +218,7 @@ def _move(S: list[int], hold: int, done: int) -> None:
 
 def cache_unpin(S: list[int], hold: int) -> int:
     freed = 0
+    S[cache_lettings] += 1
     list_remove(S, S[pieces_holders], hold)
     node = S[request_hold_last + WIDTH * hold]
     while node:
@@ -223,6 +226,7 @@ def cache_unpin(S: list[int], hold: int) -> int:
         S[piece + REFS] -= 1
         if not S[piece + REFS]:
             _idle_behind(S, S[S[pieces_idle] + 1], piece)
+            S[piece + SINCE] = S[cache_lettings]
             freed += S[piece + END_] - S[piece + START]
         S[node + 2] = S[pieces_node_spare]
         S[pieces_node_spare] = node
@@ -270,6 +274,7 @@ def _cut(S: list[int], piece: int, first: int, last: int) -> int:
 
 def _split(S: list[int], piece: int, at: int) -> int:
     front = _new_piece(S, S[piece], S[piece + START], at, S[piece + REFS])
+    S[front + SINCE] = S[piece + SINCE]
     S[piece + START] = at
     before = S[piece + BACK]
     S[front + BACK], S[front + ON] = before, piece
@@ -288,3 +293,37 @@ def _split(S: list[int], piece: int, at: int) -> int:
             if node:
                 _node_before(S, hold, node, front)
     return front
+
+
+def cache_next_to_go(S: list[int]) -> tuple[int, int]:
+    piece = S[S[pieces_idle]]
+    return S[piece + SINCE], S[piece + END_] - S[piece + START]
+
+
+def blanks_add(S: list[int], since: int, count: int) -> None:
+    at = S[blanks_area]
+    i = at + 3 + 2 * ((S[at + 1] + S[at]) % S[at + 2])
+    S[at] += 1
+    S[i], S[i + 1] = since, count
+    S[blanks_blocks] += count
+
+
+def blanks_since(S: list[int]) -> int:
+    at = S[blanks_area]
+    return S[at + 3 + 2 * S[at + 1]]
+
+
+def blanks_take(S: list[int], most: int) -> int:
+    at = S[blanks_area]
+    i = at + 3 + 2 * S[at + 1]
+    taken = min(S[i + 1], most)
+    S[i + 1] -= taken
+    if not S[i + 1]:
+        S[at], S[at + 1] = S[at] - 1, (S[at + 1] + 1) % S[at + 2]
+    S[blanks_blocks] -= taken
+    return taken
+
+
+def blanks_clear(S: list[int]) -> None:
+    S[S[blanks_area]] = 0
+    S[blanks_blocks] = 0

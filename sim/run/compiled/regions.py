@@ -46,6 +46,9 @@ def regions(parts: Mapping[str, Any], trace: Trace, most: int) -> dict[str, Regi
         found["t_due"] = _region(1 + most)
     if "cache" in parts:
         found |= _pieces(parts["manager"], trace, most)
+    if "blanks" in parts:  # as it begins; each stretch of the queue is a block at least
+        room = parts["blanks"].blocks + 1
+        found["blanks_area"] = Region(3 + 2 * room, np.array([1, 0, room, 0, room - 1], np.int64))
     return found
 
 

@@ -9,13 +9,14 @@ from sim.policy.counting.address import Buddy
 from sim.policy.counting.buffers import Buffer, Contiguous
 from sim.policy.growing import Copied, GrowingBuffers
 from sim.policy.manager import Manager
+from sim.policy.queued_pages import QueuedPages
 from sim.policy.shared_pages import SharedPages
 from sim.run.compiled.build import Program
 from sim.run.compiled.kinds import INTS
 from sim.run.compiled.prefixes import END_, PIECE, REFS, START
 from sim.run.compiled.state import State
 
-NUMBERS = ("manager", "seen", "cache", "swap")
+NUMBERS = ("manager", "seen", "cache", "blanks", "swap")
 
 
 def give_back(program: Program, state: State, parts: Mapping[str, Any]) -> None:
@@ -65,3 +66,9 @@ def check(state: State, manager: Manager) -> None:
     assert manager.cache.pinned_blocks == sizes[pieces[:, REFS] > 0].sum()
     assert manager.cache.idle_blocks <= manager.free
     assert manager.cache.pinned_blocks <= manager.blocks - manager.free
+    if isinstance(manager, QueuedPages):
+        at = state["blanks_area"]
+        count, first, room = state.array[at : at + 3].tolist()
+        queue = np.roll(state.array[at + 3 : at + 3 + 2 * room].reshape(-1, 2), -first, axis=0)
+        assert manager.blanks.blocks == queue[:count, 1].sum()
+        assert manager.blanks.blocks + manager.cache.idle_blocks == manager.free

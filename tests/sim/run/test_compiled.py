@@ -39,6 +39,7 @@ from tests.sim.histories.made import (
     made,
     plain_cost,
 )
+from workloads.schema import PrefixBlocks
 
 VALUES = int(os.environ.get("COMPILED_VALUES", "40_000"))
 HISTORIES = int(os.environ.get("COMPILED_HISTORIES", "60"))
@@ -77,8 +78,11 @@ def test_a_pair_of_64_bits_counts_as_a_long_integer_does() -> None:
 
 
 def drawn(number: int) -> History:
-    """The history, every tenth with states of sequences and another one with chosen tokens."""
+    """The history, every tenth with states of sequences and another one with chosen tokens, and
+    half of those that share prefixes with the oldest free block used first."""
     one = history(3, number)
+    if number % 2:
+        one = replace(one, policy=one.policy.replace("+prefix", "+prefix:reuse=oldest"))
     pool = one.pool
     if number % 10 == 3:
         pool = replace(pool, groups=FULL[0], states=STATES).storing(FULL[1])
@@ -156,6 +160,59 @@ def test_random_histories_give_the_same_bytes(
         done += 1
     assert kinds == set(MANAGERS)
     assert preemptions >= histories // 10  # memory was short
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_blocks_let_go_first_are_used_first_when_memory_is_short(compiled: bool) -> None:
+    """As vLLM 0.19 has it: several samples of a prompt, in a pool of two or three such requests."""
+    if compiled and "COMPILED_HISTORIES" not in os.environ:
+        pytest.skip("compiling takes minutes: make compiled")
+    preemptions = found = swapped = 0
+    for number in range(HISTORIES if compiled else 40):
+        one, draw = history(4, number), Random(number)
+        prompts: list[int] = []
+        for prompt in [draw.randint(2, 24) for _ in range(5)]:
+            prompts += [prompt] * draw.randint(1, 4)
+        n, unit = len(prompts), draw.choice([1, 3, 4])
+        ids = [  # samples of one prompt, and prompts that begin alike
+            [7 * min(i, 2) + (i > 2) * prompt for i in range(-(-prompt // unit))]
+            for prompt in prompts
+        ]
+        offsets = np.cumsum([0, *map(len, ids)])
+        blocks = PrefixBlocks(unit, offsets, np.array([name for of_one in ids for name in of_one]))
+        trace = made(
+            sorted(draw.randint(0, 60) / 1000 for _ in range(n)),
+            prompts,
+            [draw.randint(1, 30) for _ in range(n)],
+            blocks,
+        )
+        seqs, size = draw.randint(3, 6), draw.choice([1, 2, 3, 4])
+        pool = replace(one.pool, max_len=54)
+        pool = replace(pool, capacity_bytes=draw.randint(56, 90) * pool.token_bytes)
+        limits = replace(
+            one.limits, max_num_seqs=seqs, max_num_batched_tokens=16 + seqs, max_model_len=54
+        )
+        spec = f"paging:block_size={size}+prefix:reuse=oldest"
+        one = replace(one, trace=trace, policy=spec, pool=pool, limits=limits)
+        expected = interpreted(job(one), parse_policy(spec).manager(pool))
+        same(run_compiled(job(one), compiled), expected)
+        same(run_compiled(job(one), compiled, slots=1 + number % 4), expected)
+        preempted = int(expected.requests["preemptions"].sum())
+        preemptions += preempted
+        swapped += bool(preempted) and limits.pressure.preemption == "swap"
+        found += int(expected.requests["cached_tokens"].sum())
+    assert preemptions > 40
+    assert found > 400
+    assert swapped > 2
+
+
+def test_who_never_comes_is_owed_no_token_of_a_step_in_flight() -> None:
+    """The horizon cuts a step planned ahead; rows behind it are loaded into its requests' slots."""
+    one = history(5, 70)
+    assert one.limits.rules.async_scheduling
+    assert one.horizon_s
+    expected = interpreted(job(one), parse_policy(one.policy).manager(one.pool))
+    same(run_compiled(job(one), compiled=False, slots=2), expected)
 
 
 def test_a_subclass_is_never_taken_for_its_base() -> None:
