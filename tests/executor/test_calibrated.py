@@ -133,6 +133,26 @@ def test_beyond_the_table_is_said() -> None:
     assert model.constants[-1].value == pytest.approx(2 / 3)
 
 
+def test_contexts_that_no_line_beside_the_batch_has_are_beyond() -> None:
+    """A pool of 1,000 tokens: one request of up to 1,000 was timed, four of 250, eight of 100."""
+    measured = table()
+    (section,) = measured.sections
+    lines = [
+        line.model_copy(update={"context": knots, "seconds": tuple(1e-3 * k for k in knots)})
+        for line, knots in zip(section.decode, [(2, 1000), (2, 250), (2, 100)], strict=True)
+    ]
+    short = measured.model_copy(
+        update={"sections": (section.model_copy(update={"decode": tuple(lines)}),)}
+    )
+    for batch, context, beyond in (
+        (1, 999, 0), (4, 249, 0), (4, 250, 1), (4, 900, 1), (3, 900, 0), (6, 200, 0), (6, 300, 1),
+        (8, 99, 0), (8, 200, 1),
+    ):  # fmt: skip
+        model = Calibrated(short, MODEL, PAGING, "auto", TOKEN)
+        model.linear(plan(batch, context))
+        assert model.extrapolated_share == beyond, (batch, context)
+
+
 def test_windows_read_no_more_than_they_keep() -> None:
     chunk = (Chunk(0, 4000, 64, True),)
     capped, at_cap = cost(kept=500), plan(0, 0, chunks=(Chunk(0, 500, 64, True),))

@@ -7,7 +7,7 @@ of as many tokens. Steps that only decode, or prefill one chunk, thus cost what 
 Interpolation is linear, never logarithmic, because kernels are linear in what they read.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
@@ -63,6 +63,7 @@ class Calibrated:
             )
         self._most_tokens = table.dense.knots[-1]
         self._most_batch = self._section.decode[-1].batch
+        self.reaches = [self._reach(batch) for batch in range(self._most_batch + 1)]
         self._steps = self._outside = 0
         self._dense = cache(self._dense_as)
         self._sampling = cache(self._sampling_as)
@@ -117,7 +118,8 @@ class Calibrated:
             at = bisect_right(bounds, plan.read_bytes)
             segment = segments[at]
             first += segment.intercept_as + segment.slope_as * plan.read_bytes
-            outside |= segment.until_bytes == ENDLESS
+            reach = self.reaches[min(plan.decodes, self._most_batch)] * plan.decodes
+            outside |= plan.read_bytes >= reach * self._section.token_bytes
             if plan.read_growth_bytes:
                 growth = segment.slope_as * plan.read_growth_bytes
                 left = segment.until_bytes - plan.read_bytes
@@ -128,6 +130,13 @@ class Calibrated:
         if growth < 0:  # as far as the line stays above 0
             valid = min(valid, (first - 1) // -growth + 1)
         return first, growth, valid
+
+    def _reach(self, batch: int) -> int:
+        """Tokens of a context from which on the lines on either side of the batch end."""
+        lines = self._section.decode
+        at = bisect_left(lines, batch, key=lambda line: line.batch)
+        exact = lines[at].batch == batch
+        return max(line.context[-1] for line in lines[at if exact else max(0, at - 1) : at + 1])
 
     # -- parts of a step, in attoseconds -----------------------------------------------------
 

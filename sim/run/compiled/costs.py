@@ -136,6 +136,7 @@ def steps_table(cost: "Calibrated") -> Table:
             {line.batch: (line.context, line.seconds) for line in section.decode}
         ),
         "steps_contexts": table.put([len(contexts), *contexts]),
+        "steps_reach": table.put(cost.reaches),
         "steps_kept": ENDLESS if section.kept_tokens is None else section.kept_tokens,
         "steps_token_bytes": section.token_bytes,
         "steps_most_tokens": cost._most_tokens,

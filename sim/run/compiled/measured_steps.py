@@ -6,7 +6,8 @@ from sim.run.compiled.measured_lines import AS_PER_S, UNBOUNDED, _along, _crossi
 measured_at = plan_decodes = plan_growth_bytes = plan_max_steps = plan_read_bytes = 0
 run_failed = steps_answers = steps_contexts = steps_decode_row = steps_dense = 0
 steps_failed_first = steps_failed_tokens = steps_kept = steps_most_batch = steps_most_tokens = 0
-steps_outside = steps_prefill_row = steps_sampling = steps_token_bytes = t_chunks = 0
+steps_outside = steps_prefill_row = steps_reach = steps_sampling = steps_token_bytes = 0
+t_chunks = 0
 
 # -- from here on this is also the beginning of every compiled module --
 
@@ -42,7 +43,8 @@ def steps_linear(S: list[int], F: list[float]) -> tuple[int, int, int]:
     if n:
         until, intercept, slope = _steps_segment(S, F, n, read)
         first += intercept + slope * read
-        outside = outside or until == UNBOUNDED
+        reach = S[S[measured_at] + S[steps_reach] + min(n, S[steps_most_batch])]
+        outside = outside or read >= reach * S[steps_token_bytes] * n
         if grows:
             growth = slope * grows
             valid = min(valid, -(-(until - read) // grows))
