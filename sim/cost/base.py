@@ -1,5 +1,6 @@
 """What a driver asks of a cost model: how long is this step, and what does the answer rest on?"""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -67,4 +68,16 @@ class StepCost(Protocol):
         same however it is reached: asked for the plan of repetition j, the model must answer
         first + j * growth.
         """
+        ...
+
+
+Plans = Sequence[StepPlan | None]
+"""Of every rank; None where it has nothing to do."""
+
+
+class RanksCost(StepCost, Protocol):
+    """Predicted time of a step of several ranks. `linear` is of one whose others are idle."""
+
+    def together_as(self, plans: Plans) -> int:
+        """Attoseconds until the slowest rank has done its part."""
         ...

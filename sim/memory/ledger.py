@@ -67,10 +67,13 @@ def kv_budget(
     all_reduce_bytes: int | None = None,
     max_num_batched_tokens: int = 2048,
     max_num_seqs: int = 256,
+    expert_ranks: int = 1,
     kv_dtype: str = "auto",
     profiled: ProfiledMemory = FITTED,
 ) -> Ledger:
     """What is left for KV on each of `tp` equal GPUs, and what took the rest.
+
+    Of `expert_ranks` data-parallel ranks each holds its share of the routed experts.
 
     What isn't given in bytes is what an engine of those rules (`profiled`) would measure.
 
@@ -98,11 +101,11 @@ def kv_budget(
             raise InputError(f"{option} {size} B: expected at least {least}")
     _check_division(model, tp)
     steps = (max_num_batched_tokens, max_num_seqs)
-    taken = _taken(model, tp, activation_reserve_bytes, steps, profiled)
+    taken = _taken(model, (tp, expert_ranks), activation_reserve_bytes, steps, profiled)
     if weight_memory_bytes is not None:
         taken[0] = Line("weights", weight_memory_bytes, "given by --weight-memory")
     elif profiled.pads:
-        taken[1:1] = _some("padding", *padding_bytes(model, device, tp))
+        taken[1:1] = _some("padding", *padding_bytes(model, device, tp, expert_ranks))
     context = (profiled.context_bytes, profiled.context_why)
     given = ("given by --non-torch-memory",)
     taken.append(
@@ -146,18 +149,21 @@ def _some(name: str, size_bytes: int, why: str) -> list[Line]:
 
 def _taken(
     model: Model,
-    tp: int,
+    gpus: tuple[int, int],
     reserve_bytes: int | None,
     steps: tuple[int, int],
     profiled: ProfiledMemory,
 ) -> list[Line]:
-    """Weights, rotary table and activation reserve."""
+    """Weights, rotary table and activation reserve on one of `gpus`: those that a model is divided
+    over, and ranks that share its experts."""
+    tp, ranks = gpus
     per_gpu = f", on each of {tp} GPUs" if tp > 1 else ""
+    per_gpu += f", experts divided over {ranks} ranks" if ranks > 1 else ""
     why = f"{model.parameters:,} parameters{per_gpu}"
     least, most = model.weights.range_bytes()
     if least != most:
         why += f"; on all GPUs somewhere from {gib(least)} to {gib(most)}"
-    weights = Line("weights", model.weight_bytes(tp), why)
+    weights = Line("weights", model.weight_bytes(tp, ranks), why)
     lines = [weights]
     if table := model.rotary_table_bytes():
         factors = (model.max_position_embeddings, model.rotary_dim, model.dtype_bytes)

@@ -11,12 +11,14 @@ mxfp4.py); Hopper's Triton kernel takes 2,880 as it is."""
 HOPPER = ("h100", "h200", "h20", "h800")
 
 
-def padding_bytes(model: Model, device: Device, tp: int = 1) -> tuple[int, str]:
-    """Bytes added on one of `tp` GPUs, and where."""
+def padding_bytes(
+    model: Model, device: Device, tp: int = 1, expert_ranks: int = 1
+) -> tuple[int, str]:
+    """Bytes added on one of `tp` GPUs, of so many ranks that share the experts, and where."""
     rows = -model.vocab_size % VOCABULARY_ROWS
     tables = 2 if model.weights.lm_head else 1
     vocabulary = -(-rows * tables * model.hidden_size * model.dtype_bytes // tp)
-    experts = _experts(model, device, tp)
+    experts = -(-_experts(model, device, tp) // expert_ranks)
     parts = [
         f"{rows} rows of the vocabulary" if rows else "",
         f"MXFP4 experts to multiples of {MXFP4_HIDDEN} and {MXFP4_INNER}" if experts else "",

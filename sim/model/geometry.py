@@ -82,11 +82,11 @@ class Model:
 
     # -- weights and arithmetic --------------------------------------------------------------
 
-    def weight_bytes(self, tp: int = 1) -> int:
-        """Bytes of weights on one of `tp` GPUs."""
+    def weight_bytes(self, tp: int = 1, expert_ranks: int = 1) -> int:
+        """Bytes of weights on one of `tp` GPUs, of so many ranks that share the experts."""
         ranks = max((group.kv_heads for group in self.groups), default=1)
         mla = any(group.latent for group in self.groups)
-        return self.weights.bytes_per_gpu(tp, tp if mla else min(tp, ranks))
+        return self.weights.bytes_per_gpu(tp, tp if mla else min(tp, ranks), expert_ranks)
 
     def weight_read_bytes(self, tokens: int = 1) -> int:
         """Bytes of weights, over all GPUs, that a step of that many tokens reads.

@@ -69,13 +69,15 @@ class Weights:
         plain = left * self.dtype_bytes
         return packed + plain if self.scale == 1 else math.ceil((packed + plain) * self.scale)
 
-    def bytes_per_gpu(self, tp: int, kv_ranks: int) -> int:
-        """Bytes on one of `tp` GPUs; key and value projections are divided `kv_ranks` ways.
+    def bytes_per_gpu(self, tp: int, kv_ranks: int, expert_ranks: int = 1) -> int:
+        """Bytes on one of `tp` GPUs; key and value projections are divided `kv_ranks` ways, and
+        routed experts over the GPUs of `expert_ranks` data-parallel ranks.
 
         Shares are rounded up.
         """
+        ways = {"experts": tp * expert_ranks}
         return (
-            sum(-(-self.field_bytes(field) // tp) for field in DIVIDED)
+            sum(-(-self.field_bytes(field) // ways.get(field, tp)) for field in DIVIDED)
             + -(-self.field_bytes("kv_projection") // kv_ranks)
             + self.field_bytes("router")
             + self.field_bytes("vectors")

@@ -61,6 +61,11 @@ def interval(
     Raises InputError without a kernel profile.
     """
     z = deviations(level)
+    if setup.lockstep:
+        raise InputError(
+            "--interval: nobody knows how far off a step of data-parallel ranks is; "
+            "expected it without --data-parallel"
+        )
     if setup.profile is None:
         timed = setup.cost_table is not None
         whose = "step times don't say their own" if timed else "a roofline's is not known"

@@ -24,7 +24,7 @@ def metrics_of(setup: "Setup", log: Log) -> list[Metric]:
     judged = log if setup.warm_up is None else counted(log, since_s)
     rows = compute_metrics(judged, setup.capacity_bytes)
     if setup.replicas > 1:
-        rows = said_of_replicas(rows, setup.replicas)
+        rows = said_of_replicas(rows, setup.replicas, "rank" if setup.lockstep else "replica")
     rows += session_metrics(log, setup.trace, since_s)
     value = {metric.name: metric.value for metric in rows}
     if setup.level is not None:

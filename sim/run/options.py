@@ -169,6 +169,11 @@ class RunOptions(EngineOptions):
     """Who serves a request: "round-robin", "least-loaded" (fewest unanswered requests), "session"
     (where its session went) or "prefix" (where most of its leading blocks went)."""
 
+    data_parallel: int = 1
+    """Engines that hold a model's experts together and take every step together, each on one GPU
+    with a cache of its own, behind the router (vLLM's --data-parallel-size with
+    --enable-expert-parallel)."""
+
     slo: str | None = None
     """Service level: ttft_p99=2s,tpot_p50=50ms,e2e_p90=30s. Adds goodput, the requests a second
     answered within it, and says whether it holds."""

@@ -71,14 +71,14 @@ def _instants(time_s: Column, interval_s: float) -> NDArray[np.int64]:
     return np.floor(time_s / interval_s + 1e-9).astype(np.int64)
 
 
-def said_of_replicas(metrics: list[Metric], replicas: int) -> list[Metric]:
+def said_of_replicas(metrics: list[Metric], replicas: int, what: str = "replica") -> list[Metric]:
     """The metrics of a merged log in their meaning for several replicas."""
     found = []
     for metric in metrics:
         if metric.name == "busy_share" and metric.value is not None:
-            formula = f"{metric.formula}, mean of {replicas} replicas"
+            formula = f"{metric.formula}, mean of {replicas} {what}s"
             metric = replace(metric, value=metric.value / replicas, formula=formula)
         elif metric.name in OF_ONE:
-            metric = replace(metric, formula=f"{metric.formula}, of any one replica")
+            metric = replace(metric, formula=f"{metric.formula}, of any one {what}")
         found.append(metric)
     return found

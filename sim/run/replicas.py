@@ -22,6 +22,7 @@ from sim.engine.requests import NEVER
 from sim.engine.scheduler import Scheduler
 from sim.plan import AS_PER_S, Done, Execute, Sleep
 from sim.run.driver import steps_to_reach
+from sim.run.lockstep import lockstep, ranks_cost
 from sim.run.replica_log import merged
 from sim.run.routing import Router, make_router
 from sim.sequence import Sequence
@@ -33,16 +34,27 @@ if TYPE_CHECKING:
 def simulate_replicas(
     setup: "Setup", start: Callable[["Setup"], "Started"]
 ) -> tuple[Log, list[StepCost]]:
-    """The log of all replicas together, and the cost model of each; `start` wires one of them."""
+    """The log of all replicas together, and their cost models; `start` wires one of them.
+
+    Ranks in lockstep have one cost model together.
+    """
     front = Front(setup, make_router(setup.router, setup.trace))
     shares = [front.share(number) for number in range(setup.replicas)]
-    each = [start(replace(setup, closed=cast("ClosedLoop", share), replicas=1)) for share in shares]
+    alone = replace(setup, replicas=1, lockstep=False)
+    each = [start(replace(alone, closed=cast("ClosedLoop", share))) for share in shares]
     front.opens(each)
     env = simpy.Environment(initial_time=0)
-    front.bell = Bell(env)
-    costs = [setup.cost() for _ in each]
-    for one, cost in zip(each, costs, strict=True):
-        env.process(_engine(env, one.effects, cost, front, setup))
+    costs: list[StepCost]
+    if setup.lockstep:
+        together = ranks_cost(setup)
+        costs = [together]
+        byte_as = AS_PER_S // setup.device.host_bytes_per_s
+        env.process(lockstep(env, [rank.effects for rank in each], together, front, byte_as))
+    else:
+        front.bell = Bell(env)
+        costs = [setup.cost() for _ in each]
+        for engine, cost in zip(each, costs, strict=True):
+            env.process(_engine(env, engine.effects, cost, front, setup))
     env.run()
     return merged([one.recorder.log() for one in each], front.places, front.asked_s, setup), costs
 
@@ -71,6 +83,7 @@ class Front:
         self.places = [0] * len(setup.trace)
         self.asked_s: dict[int, float] = {}
         self.bell: Bell | None = None
+        self.busy = 0  # engines in a step
         self._each: list[Started] = []
         self.waiting = self  # the source appends to a scheduler's queue: this
 
@@ -99,12 +112,24 @@ class Front:
     def refused(self, row: int) -> None:
         self._each[0].recorder.refused(row)
 
+    def nobody_comes(self) -> bool:
+        """Whether no request will come unless one is answered."""
+        return self._source.next_as == NEVER
+
+    def has(self, number: int) -> bool:
+        """Whether a replica was dealt a request that it hasn't taken."""
+        return bool(self._inboxes[number])
+
+    def _stuck(self) -> bool:
+        """Whether nobody will ever answer: a policy keeps the rest waiting in empty engines."""
+        return not self.busy and not any(self._inboxes)
+
     # What a replica's share needs.
 
     def next_as(self) -> int:
         """When a request may come next, as far as anybody knows."""
         coming = self._source.next_as
-        if coming == NEVER and self.waits_for_answers and any(self.loads):
+        if coming == NEVER and self.waits_for_answers and any(self.loads) and not self._stuck():
             return NEVER - 1  # an answer may bring one
         return coming
 
@@ -158,6 +183,7 @@ def _engine(
             done = Done(int(env.now))
         else:
             plan, until = effect
+            front.busy += 1
             moved_as = 0
             if moved := plan.swap_out_bytes + plan.swap_in_bytes:
                 moved_as = moved * byte_as
@@ -170,6 +196,7 @@ def _engine(
                 steps = steps_to_reach(first, growth, until - now, steps)
                 duration = steps * first + growth * (steps * (steps - 1) // 2)
             yield env.timeout(duration)
+            front.busy -= 1
             done = Done(now + duration, steps, first + moved_as, growth)
         try:
             effect = effects.send(done)

@@ -53,6 +53,7 @@ from workloads.spec import suggestion
 if TYPE_CHECKING:
     import pandas as pd
 
+    from sim.cost.kernels.model import KernelTable
     from sim.cost.kernels.profile import Profile
     from sim.cost.steps.table import CostTable
 
@@ -88,6 +89,7 @@ class Setup:
     level: ServiceLevel | None = None
     money: Money = Money()
     replicas: int = 1
+    lockstep: bool = False  # data-parallel ranks: the replicas share experts, and every step
     router: str = "round-robin"
 
     @property
@@ -133,6 +135,10 @@ class Setup:
 
     def cost(self) -> StepCost:
         """A fresh cost model for one run."""
+        if self.lockstep:
+            from sim.run.lockstep import ranks_cost  # late: few runs have ranks
+
+            return ranks_cost(self)
         if self.own_cost is not None:
             return own_cost(self.own_cost, self)
         if self.cost_table is not None:
@@ -144,6 +150,10 @@ class Setup:
             )
         if self.profile is None:
             return Roofline(self.model, self.device, self.tp)
+        return self.kernel_table(self.profile)
+
+    def kernel_table(self, profile: "Profile") -> "KernelTable":
+        """A fresh cost model of one engine over those measured kernels."""
         from sim.cost.kernels.model import KernelTable  # late: few runs have measurements
 
         with told_by(self.policy, self.label):
@@ -151,7 +161,7 @@ class Setup:
         return KernelTable(
             self.model,
             self.device,
-            self.profile,
+            profile,
             tp=self.tp,
             token_bytes=self.pool.token_bytes,
             kv=kv,
@@ -255,7 +265,11 @@ def prepared(trace: TraceLike, options: RunOptions) -> Setup:
         preset.rules,
         options.long_prefill_token_threshold,
     )
-    ledger = preset.adapt_ledger(engine.ledger())
+    if options.data_parallel != 1:
+        from sim.run.lockstep import refuse_unlike  # late: few runs have ranks
+
+        refuse_unlike(options, model, costs)
+    ledger = preset.adapt_ledger(engine.ledger(expert_ranks=options.data_parallel))
     horizon_s = options.horizon
     if horizon_s is not None and not 0 < horizon_s <= LONGEST_S:
         raise InputError(f"horizon {horizon_s} s, expected more than 0 and at most {LONGEST_S}")
@@ -287,7 +301,8 @@ def prepared(trace: TraceLike, options: RunOptions) -> Setup:
         own_cost=costs.own,
         level=None if options.slo is None else parse_level(options.slo),
         money=money(device.name, options.price, options.watts),
-        replicas=replicas_of(options),
+        replicas=replicas_of(options) * options.data_parallel,
+        lockstep=options.data_parallel > 1,
         router=options.router,
     )
     return replace(setup, interval_s=sample_interval(setup))

@@ -81,6 +81,10 @@ class Search:
             raise InputError("--slo: missing; expected a service level such as ttft_p99=2s")
         if "slo" in grid.axes:
             raise InputError("--slo: expected one service level")
+        if grid.base.data_parallel != 1 or "data_parallel" in grid.axes:
+            raise InputError(
+                "--data-parallel: servers of several ranks are not searched for, expected sweep"
+            )
         taken = {question.over} if question.objective == "load" else {"replicas"}
         if named := taken & set(grid.axes):
             raise InputError(f"--set {named.pop()}: is what is sought, expected no values")

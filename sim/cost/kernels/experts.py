@@ -31,7 +31,18 @@ class Experts:
 
     def at(self, tokens: int) -> float:
         """Microseconds of one layer."""
-        woken = self.activated(tokens)
+        return self._between(tokens, self.activated(tokens))
+
+    def share(self, tokens: int, ranks: int) -> float:
+        """Microseconds of one layer on one of `ranks` GPUs that hold as many experts each.
+
+        Of so many tokens of all ranks its experts get an equal share of the choices, which is what
+        as large a share of the tokens makes among all experts, and of the experts woken.
+        """
+        least = min(-(-tokens // ranks), self.most_tokens)
+        return self._between(least, self.activated(tokens) / ranks)
+
+    def _between(self, tokens: int, woken: float) -> float:
         low, high, share = neighbours(self._tokens, tokens)
         first = self._at(low, woken)
         return first + share * (self._at(high, woken) - first)

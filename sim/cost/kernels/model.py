@@ -161,6 +161,25 @@ class KernelTable:
                 valid = min(valid, int(until) - longest)
         return first, growth, valid
 
+    # -- of data-parallel ranks (sim/cost/kernels/ranks.py) ----------------------------------
+
+    @property
+    def knows_experts(self) -> bool:
+        """Whether experts were timed by how many are woken."""
+        return self._experts is not None
+
+    def attention_as(self, plan: StepPlan) -> int:
+        """Of a step of that plan: attention over all layers, attoseconds."""
+        tokens, sequences = plan.decodes + plan.prefill_tokens, plan.decodes + len(plan.chunks)
+        return self.linear(plan)[0] - self._dense_as(tokens, sequences)
+
+    def rest_as(self, tokens: int, sequences: int, pooled: tuple[int, int]) -> int:
+        """All but attention, attoseconds, of a rank that computes so many tokens, padding included.
+
+        `pooled`: the tokens of all ranks, which their experts compute together, and how many ranks.
+        """
+        return self._dense_as(tokens, sequences, pooled)
+
     def _skew_constants(self) -> tuple[Constant, ...]:
         if self._skew is None:
             return ()
@@ -264,13 +283,13 @@ class KernelTable:
 
     # -- all but attention -------------------------------------------------------------------
 
-    def _dense(self, tokens: int, sequences: int) -> int:
+    def _dense(self, tokens: int, sequences: int, pooled: tuple[int, int] | None = None) -> int:
         """Everything that depends on the number of tokens and sequences alone, attoseconds."""
         rules = self.rules
         padded = captured_size(tokens, rules.padded_to)
         known = min(padded, self._most_tokens)
         us = 0.0
-        for part in self._layer_us(padded).values():
+        for part in self._layer_us(padded, pooled).values():
             us += part
         us = max(us - self._layers * self._hidden_us, 0.0)
         us += rules.host_overhead_s * 1e6
@@ -285,7 +304,7 @@ class KernelTable:
             us += self._reduce_us(padded)
         return round(us * AS_PER_US)
 
-    def _layer_us(self, padded: int) -> dict[str, float]:
+    def _layer_us(self, padded: int, pooled: tuple[int, int] | None = None) -> dict[str, float]:
         """Of all layers, by kernel: what depends on tokens alone."""
         known = min(padded, self._most_tokens)
         found: dict[str, float] = {}
@@ -294,7 +313,9 @@ class KernelTable:
             times = 2 if kernel == "layernorm" else 1
             us = line.at_tile(known) if stairs else line.at(known)
             found[kernel] = self._layers * times * us
-        if self._experts:
+        if self._experts and pooled:
+            found["moe"] = self._layers * self._experts.share(*pooled)
+        elif self._experts:
             known = min(padded, self._experts.most_tokens)
             found["moe"] = self._layers * self._experts.at(known)
         return found

@@ -1,11 +1,12 @@
 """A policy that keeps a request out of an empty engine is named, not taken for a stopped run."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from sim.model.presets import find_model
 from sim.policy.counting.pages import Pages
 from sim.policy.manager import Manager, Pool
 from sim.policy.spec import Placement, Retained
@@ -78,6 +79,18 @@ def test_a_leak_ends_in_one_error(more: dict[str, Any]) -> None:
         execute(prepared(trace(*[60] * 8), options(Leaks(), **more)))
     number = 4 if "replicas" in more else 2
     assert f"refuses request {number} in an empty engine for ever (60 tokens" in str(caught.value)
+
+
+@pytest.mark.parametrize("more", [{"replicas": 2}, {"data_parallel": 2}])
+@pytest.mark.parametrize("engine", ["default", "vllm-0.32"])
+def test_a_leak_ends_users_too(more: dict[str, Any], engine: str) -> None:
+    """Three users over two engines in turn: nobody comes until somebody is answered, and at each
+    engine the third request waits for ever."""
+    block = 16 * find_model("qwen3-30b-a3b").kv_bytes_per_token()
+    given = options(Leaks(), engine=engine, concurrency=3, **more)
+    given = replace(given, model="qwen3-30b-a3b", gpu="h200", kv_cache_memory=10 * block)
+    with pytest.raises(InputError, match="refuses request 4 in an empty engine for ever"):
+        execute(prepared(trace(*[60] * 8), given))
 
 
 def test_a_longest_that_lies_ends_in_one_error() -> None:

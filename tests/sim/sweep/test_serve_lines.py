@@ -27,6 +27,8 @@ OF_CLIENTS = {
 }  # fmt: skip
 OF_THE_PREDICTION = {"cost", "profile", "price", "watts", "fast_forward"}
 OF_THE_MACHINE = {"gpu"}
+REFUSED = {"data_parallel"}
+"""By a search, which alone prints lines (tests/sim/run/test_lockstep.py)."""
 
 IN_LINES: dict[str, tuple[dict[str, Any], str, str | None]] = {
     "model": ({"model": "gpt-oss-120b"}, "openai/gpt-oss-120b", "openai/gpt-oss-120b"),
@@ -89,7 +91,7 @@ def trace() -> Trace:
 
 
 def test_every_option_is_placed() -> None:
-    placed = [OF_CLIENTS, OF_THE_PREDICTION, OF_THE_MACHINE, set(IN_LINES), set(NOTED)]
+    placed = [OF_CLIENTS, OF_THE_PREDICTION, OF_THE_MACHINE, REFUSED, set(IN_LINES), set(NOTED)]
     assert sum(len(one) for one in placed) == len(set().union(*placed))
     assert set().union(*placed) == {field.name for field in fields(RunOptions)}
 
