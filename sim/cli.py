@@ -3,7 +3,6 @@
 import signal
 import sys
 from contextlib import suppress
-from importlib.metadata import version
 from types import FrameType
 
 from cyclopts import App, CycloptsError
@@ -20,10 +19,17 @@ LONGEST_LINE = 2000
 PIPE_CLOSED = 128 + 13
 """As a shell reports a program that SIGPIPE ended."""
 
+
+def _version() -> str:
+    from importlib.metadata import version  # late: it takes as long as Python's own start
+
+    return version("kvtwin")
+
+
 app = App(
     name="kvtwin",
     help="Size, choose and check an LLM server's KV cache.",
-    version=lambda: version("kvtwin"),
+    version=_version,
     suppress_keyboard_interrupt=False,
     config=whole_numbers,
     help_formatter=SpokenHelp(),

@@ -9,7 +9,7 @@ from workloads.errors import InputError
 from workloads.schema import Floats
 
 # (requests, requests per second, generator) -> arrivals (requests,) in seconds, the first at 0.0
-ArrivalProcess = Callable[[int, float, np.random.Generator], Floats]
+ArrivalProcess = Callable[[int, float, "np.random.Generator"], Floats]
 
 FEW_CYCLES = 5
 """Over fewer a process with slow changes of its rate may be far from its mean."""
@@ -62,7 +62,7 @@ def rate_note(text: str, request_rate: float, arrival_s: Floats) -> str | None:
     )
 
 
-def poisson(requests: int, request_rate: float, rng: np.random.Generator) -> Floats:
+def poisson(requests: int, request_rate: float, rng: "np.random.Generator") -> Floats:
     """Independent exponential gaps of mean 1 / request_rate."""
     return _from_gaps(rng.exponential(1 / request_rate, requests - 1))
 
@@ -74,7 +74,7 @@ def gamma(cv: float) -> ArrivalProcess:
     """
     shape = cv**-2
 
-    def process(requests: int, request_rate: float, rng: np.random.Generator) -> Floats:
+    def process(requests: int, request_rate: float, rng: "np.random.Generator") -> Floats:
         return _from_gaps(rng.gamma(shape, 1 / (shape * request_rate), requests - 1))
 
     return process
@@ -90,7 +90,7 @@ def bursts(factor: float, share: float, length_s: float) -> ArrivalProcess:
     calm = (1 - share * factor) / (1 - share)
     pause_s = length_s * (1 - share) / share
 
-    def process(requests: int, request_rate: float, rng: np.random.Generator) -> Floats:
+    def process(requests: int, request_rate: float, rng: "np.random.Generator") -> Floats:
         expected = np.cumsum(rng.exponential(1, requests - 1))  # of a process with rate 1
         until_s, served = [0.0], [0.0]
         in_burst = bool(rng.random() < share)
@@ -108,7 +108,7 @@ def bursts(factor: float, share: float, length_s: float) -> ArrivalProcess:
 def diurnal(swing: float, period_s: float) -> ArrivalProcess:
     """A Poisson process of rate mean · (1 − swing · cos(2π t / period)), so lowest at first."""
 
-    def process(requests: int, request_rate: float, rng: np.random.Generator) -> Floats:
+    def process(requests: int, request_rate: float, rng: "np.random.Generator") -> Floats:
         expected = np.cumsum(rng.exponential(1, requests - 1))
         last = expected[-1] if requests > 1 else 0.0
         periods = int(last / (request_rate * period_s)) + 2
@@ -120,12 +120,12 @@ def diurnal(swing: float, period_s: float) -> ArrivalProcess:
     return process
 
 
-def constant(requests: int, request_rate: float, rng: np.random.Generator) -> Floats:
+def constant(requests: int, request_rate: float, rng: "np.random.Generator") -> Floats:
     """Gaps of exactly 1 / request_rate; rng is not used."""
     return np.arange(requests) / request_rate
 
 
-def all_at_once(requests: int, request_rate: float, rng: np.random.Generator) -> Floats:
+def all_at_once(requests: int, request_rate: float, rng: "np.random.Generator") -> Floats:
     """Every request at 0.0 s; neither rate nor rng is used."""
     return np.zeros(requests)
 

@@ -11,7 +11,7 @@ from workloads.read import Lengths
 from workloads.schema import Floats, Ints
 
 # (requests, generator) -> tokens (requests,), each >= 1
-LengthDistribution = Callable[[int, np.random.Generator], Ints]
+LengthDistribution = Callable[[int, "np.random.Generator"], Ints]
 
 KINDS = ("fixed", "uniform", "lognormal")
 
@@ -56,7 +56,7 @@ def lognormal(mean: float, sigma: float) -> LengthDistribution:
     """Arithmetic mean `mean` in tokens, sigma of the logarithm; rounded, and at least 1 token."""
     location = math.log(mean) - sigma**2 / 2
 
-    def distribution(requests: int, rng: np.random.Generator) -> Ints:
+    def distribution(requests: int, rng: "np.random.Generator") -> Ints:
         drawn: Floats = np.rint(rng.lognormal(location, sigma, requests))
         if drawn.max() > _LONGEST_TOKENS:
             raise InputError(
@@ -68,7 +68,7 @@ def lognormal(mean: float, sigma: float) -> LengthDistribution:
     return distribution
 
 
-def resample(lengths: Lengths, requests: int, rng: np.random.Generator) -> tuple[Ints, Ints]:
+def resample(lengths: Lengths, requests: int, rng: "np.random.Generator") -> tuple[Ints, Ints]:
     """Prompts and outputs (requests,) drawn as pairs with replacement: they stay correlated."""
     rows = rng.integers(0, len(lengths), requests)
     return lengths.prompt_tokens[rows], lengths.output_tokens[rows]

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
@@ -174,6 +173,8 @@ def _place(path_or_name: Any) -> _Place:
     path = Path(given) if entry is None else entry.path
     if not path.exists():
         names = [known.name for known in SHIPPED]
+        from difflib import get_close_matches  # late: few names are unknown
+
         close = get_close_matches(label.lower(), names, n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"those are: {', '.join(names)}"
         raise InputError(f"{label}: no such file, nor a shipped trace; {hint}")

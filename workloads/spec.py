@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from workloads.errors import InputError
 
@@ -57,6 +56,8 @@ def key_values(text: str, where: str) -> tuple[str, dict[str, str]]:
 def suggestion(word: str, known: Iterable[str]) -> str:
     """What was meant, or what there is: ends the message about a name that isn't known."""
     names = sorted(known)
+    from difflib import get_close_matches  # late: few names are unknown
+
     close = get_close_matches(word.lower(), names, n=1, cutoff=0.4)
     listed = ", ".join(names) or "none"
     return f"did you mean {close[0]!r}?" if close else f"expected one of {listed}"

@@ -6,7 +6,6 @@ Source: transformers 4.57 and 5, models/*/configuration_*.py; vLLM 0.32, model_e
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 
 from sim.model import layouts
 from sim.model.config_fields import Fields, shown
@@ -335,6 +334,8 @@ def find_family(fields: Fields) -> tuple[str, Family]:
             f"{fields.where}: model_type is missing, expected the type whose attention it has"
         )
     if kind not in FAMILIES:
+        from difflib import get_close_matches  # late: few names are unknown
+
         close = get_close_matches(kind, FAMILIES, n=1, cutoff=0.75)
         hint = f"did you mean {close[0]!r}?" if close else "expected a known one, such as 'llama'"
         raise InputError(

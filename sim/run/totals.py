@@ -50,7 +50,7 @@ def of_requests(log: Log) -> OfRequests:
         sums.by_status += np.bincount(status, minlength=len(STATUSES))
         sums.cut_tokens += total((asked - got)[status == TRUNCATED])
         sums.generated_tokens += int(got.sum())
-        sums.done_prompt_tokens += int(prompt[np.isin(status, (FINISHED, TRUNCATED))].sum())
+        sums.done_prompt_tokens += int(prompt[(status == FINISHED) | (status == TRUNCATED)].sum())
         sums.admitted_prompt_tokens += int(prompt[~np.isnan(scheduled_s)].sum())
         sums.cached_tokens += int(cached.sum())
         sums.preemptions += int(preemptions.sum())
