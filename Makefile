@@ -17,6 +17,8 @@ DEMO := azure-2023-conv --model llama-2-13b --gpu a100-40gb --request-rate 1.0 \
 demo: $(VENV)/simulation $(VENV)/fast
 	$(BIN)/kvtwin simulate $(DEMO) -o out/demo
 
+# Bytecode is kept, whatever the shell says: two workers and each command would compile it again.
+test: export PYTHONDONTWRITEBYTECODE :=
 test: $(VENV)/tests
 	$(BIN)/pytest -n 2 --dist worksteal
 

@@ -24,6 +24,8 @@ from workloads.errors import InputError
 
 STEPS = 8
 WORD = 4  # bytes a step, and before the first one: which event comes, and its numbers from 3 bytes
+HISTORY = (1 + STEPS) * WORD
+AT_ONCE = 4  # histories a drawing, which takes as long as the laws of one
 FULL = (LayerGroup(2, "full", 1, 32, 32),)
 WIDE = (LayerGroup(2, "full", 40, 80, 80),)  # 6,400 B: a page of 64 KiB ends within a token
 MIXED = (LayerGroup(1, "full", 1, 32, 32), LayerGroup(2, "window", 1, 32, 32, window=5))
@@ -55,20 +57,35 @@ def check_policy(
 
 def check(contract: "type[Contract]", histories: int) -> None:
     """So many histories of requests under the contract. Raises LawBroken."""
+    if not (first := _broken(contract, histories, AT_ONCE, Phase.generate)):
+        return
+    shrunk = (Phase.generate, Phase.shrink)  # what is drawn one by one shrinks furthest
+    found = _broken(contract, histories, 1, *shrunk) or _broken(
+        contract, histories, AT_ONCE, *shrunk
+    )
+    message, error = found or first
+    raise LawBroken(message) from (None if isinstance(error, AssertionError) else error)
+
+
+def _broken(
+    contract: "type[Contract]", histories: int, at_once: int, *phases: Phase
+) -> tuple[str, Exception] | None:
+    """What breaks a law in so many histories, of which so many are drawn at once."""
     last: list[Contract] = []  # hypothesis ends with the shortest one
 
     @settings(
-        max_examples=histories,
+        max_examples=-(-histories // at_once),
         deadline=None,
         derandomize=True,
         database=None,
-        phases=(Phase.generate, Phase.shrink),
+        phases=phases,
         report_multiple_bugs=False,
     )
-    @given(st.binary(min_size=(1 + STEPS) * WORD, max_size=(1 + STEPS) * WORD))
-    def serve(history: bytes) -> None:
-        last[:] = [contract()]
-        last[0].serve(history)
+    @given(st.binary(min_size=at_once * HISTORY, max_size=at_once * HISTORY))
+    def serve(drawn: bytes) -> None:
+        for start in range(0, len(drawn), HISTORY):
+            last[:] = [contract()]
+            last[0].serve(drawn[start : start + HISTORY])
 
     try:
         serve()
@@ -76,8 +93,11 @@ def check(contract: "type[Contract]", histories: int) -> None:
         raise
     except Exception as error:
         history = "; ".join(last[0].story)
-        message = f"{label_of(contract.spec)}: {_law(error)}; the shortest history: {history}"
-        raise LawBroken(message) from (None if isinstance(error, AssertionError) else error)
+        return (
+            f"{label_of(contract.spec)}: {_law(error)}; the shortest history: {history}",
+            error,
+        )
+    return None
 
 
 def _law(error: Exception) -> str:

@@ -10,7 +10,7 @@ frozen dataclasses: subclasses of `Policy`, or of an axis in `sim.policy.spec`. 
 import sys
 from contextlib import redirect_stdout
 from dataclasses import MISSING, fields, is_dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from sim.policy import plugins
 from sim.policy.chunked import Chunked
@@ -26,7 +26,13 @@ from sim.policy.virtual import Virtual
 from workloads.errors import InputError
 from workloads.spec import key_values, suggestion
 
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
 T = TypeVar("T")
+
+_readers: "dict[type[Any], TypeAdapter[Any]]" = {}
+"""Of a class's options; making one takes milliseconds, as long as a short run."""
 
 BUILT_IN: dict[str, type[Policy]] = {
     "preallocation": Preallocation,
@@ -109,8 +115,10 @@ def _made(kind: type[T], name: str, given: dict[str, str], where: str) -> T:
         return kind()
     from pydantic import TypeAdapter, ValidationError  # late: it takes a third of the start
 
+    if kind not in _readers:
+        _readers[kind] = TypeAdapter(kind)
     try:
-        return TypeAdapter(kind).validate_python(given)
+        return cast(T, _readers[kind].validate_python(given))
     except ValidationError as error:
         first = error.errors()[0]
         field = first["loc"][0] if first["loc"] else name

@@ -1,5 +1,7 @@
 """Laws that hold after every event, on generated traces, for every policy."""
 
+from bisect import bisect_right
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ from sim.engine.ahead import serve_ahead
 from sim.engine.limits import Limits, Pressure, Rules
 from sim.engine.loop import Effects
 from sim.engine.loop import serve as serve_in_step
-from sim.engine.record import UNFINISHED, Recorder
+from sim.engine.record import FINISHED, REFUSED, TRUNCATED, UNFINISHED, Column, Recorder
 from sim.engine.scheduler import Scheduler
 from sim.model.layers import LayerGroup
 from sim.model.states import StateGroup, StatePart
@@ -20,6 +22,7 @@ from sim.policy.manager import Pool, Stored
 from sim.policy.registry import parse_policy
 from sim.run.driver import run_simulated
 from sim.run.metrics import compute_metrics
+from sim.sequence import Sequence
 from tests.sim.specs import SPECS
 from workloads.schema import PrefixBlocks, Provenance, Trace
 
@@ -139,23 +142,63 @@ def scheduler(policy: str, tokens: int, bounds: Limits) -> Scheduler:
     return Scheduler(parse_policy(policy.removesuffix(BESIDE)).manager(pool), bounds)
 
 
-def departed(recorder: Recorder) -> int:
-    """Requests that were refused or have finished."""
-    status = recorder.log().requests["status"]
-    return int((status != UNFINISHED).sum())
+class Departures(Recorder):
+    """Counts who was refused and who has finished, as the engine says so.
+
+    After every event, which a log of all columns is too dear for: `assert_told` asks it once.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        super().__init__(trace, 1e-2)
+        self.turned_away = self.done = 0
+
+    def refused(self, index: int) -> None:
+        super().refused(index)
+        self.turned_away += 1
+
+    def completed(self, now_as: int, first: list[Sequence], finished: list[Sequence]) -> None:
+        super().completed(now_as, first, finished)
+        self.done += len(finished)
+
+
+def assert_told(recorder: Departures, seen: list[tuple[int, int]]) -> None:
+    """At each instant seen, the log has as many requests finished as were counted there."""
+    requests = recorder.log().requests
+    assert (requests["status"] != UNFINISHED).all()  # without a horizon everyone leaves
+    assert int((requests["status"] == REFUSED).sum()) == recorder.turned_away
+    finish_s = np.sort(requests["finish_s"][requests["status"] != REFUSED])
+    instants = np.array([now for now, _ in seen]) / AS_PER_S
+    told = np.searchsorted(finish_s, instants.astype(np.float64), side="right")
+    assert told.tolist() == [done for _, done in seen]
+
+
+def assert_all_they_can(trace: Trace, requests: Mapping[str, Column], longest: int) -> None:
+    """Refused, truncated or served whole: told by a request's lengths alone, whatever the load."""
+    room = np.maximum(0, longest - trace.prompt_tokens)
+    got, status = requests["generated_tokens"], requests["status"]
+    gone = status != UNFINISHED
+    asked = trace.output_tokens
+    due = np.where(room == 0, REFUSED, np.where(room < asked, TRUNCATED, FINISHED))
+    np.testing.assert_array_equal(status[gone], due[gone])
+    np.testing.assert_array_equal(got[gone], np.minimum(asked, room)[gone])
 
 
 @pytest.mark.parametrize("policy", POLICIES)
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(draw=CASES)
 def test_bytes_and_requests_are_conserved_after_every_event(policy: str, draw: Draw) -> None:
-    """A driver that stops anywhere a plan allows finds every byte and every request in place."""
+    """A driver that stops anywhere a plan allows finds every byte and every request in place.
+
+    And every request has got what it can.
+    """
     bounds, slots, trace = drawn_limits(draw), draw.integer(64, 200), drawn_trace(draw)
     engine = scheduler(policy, slots, bounds)
     manager = engine.manager
-    recorder = Recorder(trace, 1e-2)
+    recorder = Departures(trace)
     effects = serve(trace, engine, recorder)
+    arrivals = [round(second * 10**9) * 10**9 for second in trace.arrival_s.tolist()]
     now = 0
+    seen = []
     effect = next(effects, None)
     while effect is not None:
         manager.check_integrity()
@@ -177,10 +220,13 @@ def test_bytes_and_requests_are_conserved_after_every_event(policy: str, draw: D
             effect = effects.send(done)
         except StopIteration:
             effect = None
-        left = departed(recorder)
-        received = int((np.round(trace.arrival_s * 1e9) * 10**9 <= now).sum())
-        assert left + len(engine.inside()) == received
-    assert departed(recorder) == len(trace)  # without a horizon everyone leaves
+        seen.append((now, recorder.done))
+        left = recorder.turned_away + recorder.done
+        assert left + len(engine.inside()) == bisect_right(arrivals, now)
+    assert recorder.turned_away + recorder.done == len(trace)
+    assert_told(recorder, seen)
+    longest = min(bounds.max_model_len, manager.longest() + 1)
+    assert_all_they_can(trace, recorder.log().requests, longest)
     assert engine.swap.free_bytes == bounds.pressure.swap_space_bytes
     memory = manager.memory()
     assert memory.free + memory.external == manager.pool.capacity_bytes
@@ -201,6 +247,8 @@ def test_fast_forward_changes_nothing(policy: str, draw: Draw) -> None:
         run_simulated(serve(trace, engine, recorder, horizon), LinearCost(), fast_forward)
         logs.append(recorder.log())
     fast, single = logs
+    longest = min(bounds.max_model_len, engine.manager.longest() + 1)
+    assert_all_they_can(trace, single.requests, longest)  # those who left before the horizon
     for one, other in zip(*(compute_metrics(log, 10**6) for log in logs), strict=True):
         if one.value is None:
             assert other.value is None
@@ -220,26 +268,3 @@ def test_fast_forward_changes_nothing(policy: str, draw: Draw) -> None:
         np.testing.assert_array_equal(grown, single.steps[name])
     rebuilt = steps["first_step_s"][event] + within * steps["step_growth_s"][event]
     np.testing.assert_allclose(rebuilt, single.steps["first_step_s"], rtol=1e-12)
-
-
-@pytest.mark.parametrize("policy", POLICIES)
-@settings(max_examples=60, deadline=None, derandomize=True)
-@given(draw=CASES)
-def test_every_request_gets_what_it_can(policy: str, draw: Draw) -> None:
-    """Refused, truncated or served whole: told by its lengths alone, whatever the load."""
-    bounds, slots, trace = drawn_limits(draw), draw.integer(64, 200), drawn_trace(draw)
-    engine = scheduler(policy, slots, bounds)
-    recorder = Recorder(trace, 1e-2)
-    run_simulated(serve(trace, engine, recorder), LinearCost())
-    longest = min(bounds.max_model_len, engine.manager.longest() + 1)
-    requests = recorder.log().requests
-    for prompt, asked, got, status in zip(
-        trace.prompt_tokens,
-        trace.output_tokens,
-        requests["generated_tokens"],
-        requests["status"],
-        strict=True,
-    ):
-        room = max(0, longest - prompt)
-        assert got == min(asked, room)
-        assert status == (2 if room == 0 else 1 if room < asked else 0)
