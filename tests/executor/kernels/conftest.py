@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -214,6 +215,9 @@ def quick_interpreter() -> Iterator[None]:
 
     Names are listed once. Within a kernel, which has put them there, it is done no more, but for
     modules that know triton.language.core alone: there it is done once and never taken back.
+
+    Sums and products of integers are not computed a second time in 64 bits, for an assertion on
+    their overflow that the interpreter leaves out. Types of numpy are looked up in one table.
     """
     if DEVICE != "cpu":
         yield
@@ -244,7 +248,18 @@ def quick_interpreter() -> Iterator[None]:
         except Exception as error:
             raise interpreter.InterpreterError(repr(error)) from error
 
+    of_scalars = cache(interpreter._get_np_dtype)
+
+    def np_dtype(kind: Any) -> Any:
+        scalar = kind.element_ty if isinstance(kind, tl.block_type) else kind
+        return np.dtype(np.uint64) if isinstance(scalar, tl.pointer_type) else of_scalars(scalar)
+
+    assert not interpreter.InterpreterOptions().debug  # as long as this is so, it does
+
     with pytest.MonkeyPatch.context() as patch:
+        semantic = interpreter.TritonSemantic
+        patch.setattr(semantic, "binary_op_sanitize_overflow_impl", lambda *operands: None)
+        patch.setattr(interpreter, "_get_np_dtype", np_dtype)
         patch.setattr(interpreter, "_patch_builtin", patch_builtin)
         patch.setattr(interpreter.InterpretedFunction, "__call__", call)
         yield
