@@ -116,6 +116,11 @@ def simulate(
         for line, whose in said.items():
             every = len(whose) == len(setups) > 1
             print(f"{tr('every policy') if every else tr(', ').join(whose)}{tr(': ')}{line}")
+    if interval is not None:
+        from sim.run.interval import expect_known  # late: few runs are bounded
+
+        for each in setups:
+            expect_known(each, interval)
     command = shlex.join(["kvtwin", *sys.argv[1:]])
     metrics: dict[str, list[dict[str, Any]]] = {}
     with replaced_folder(output) as staged, Progress(len(setups)) as progress:

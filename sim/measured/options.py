@@ -34,7 +34,7 @@ LIMITS = ("max_num_seqs", "max_num_batched_tokens")
 """Where nobody tells, they are the engine preset's own on the device."""
 
 ONE = {
-    "data_parallel_size": "several engines behind one queue",
+    "data_parallel_size": "several engines, of which a record doesn't tell who served what,",
     "pipeline_parallel_size": "layers spread over stages",
     "prefill_context_parallel_size": "a prompt spread over GPUs",
     "decode_context_parallel_size": "a context spread over GPUs",

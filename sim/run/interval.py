@@ -13,6 +13,7 @@ from math import hypot, sqrt
 from typing import NamedTuple
 
 from sim.cost.kernels.model import KernelTable
+from sim.cost.kernels.profile import Profile
 from sim.cost.kernels.spread import LEAST, deviation, shares, slower
 from sim.run.simulation import Run, Setup, execute
 from sim.units import deviations
@@ -50,15 +51,10 @@ class Interval:
         return low <= value <= high
 
 
-def interval(
-    setup: Setup,
-    metrics: Metrics,
-    level: int = 90,
-    seen: Callable[[Run], Metrics] = values_of,
-) -> Interval:
-    """Bounds around a run's metrics by name, as `seen` has them of a run.
+def expect_known(setup: Setup, level: int) -> tuple[float, Profile]:
+    """How many standard deviations a level is, and whose rows tell how far off a step may be.
 
-    Raises InputError without a kernel profile.
+    Raises InputError for a level that isn't known, and where nobody knows that of the run's steps.
     """
     z = deviations(level)
     if setup.lockstep:
@@ -73,7 +69,20 @@ def interval(
             f"--interval: errors come from a kernel profile's rows; {whose}; expected --cost table "
             "with a profile"
         )
-    profile = setup.profile
+    return z, setup.profile
+
+
+def interval(
+    setup: Setup,
+    metrics: Metrics,
+    level: int = 90,
+    seen: Callable[[Run], Metrics] = values_of,
+) -> Interval:
+    """Bounds around a run's metrics by name, as `seen` has them of a run.
+
+    Raises InputError as `expect_known` does.
+    """
+    z, profile = expect_known(setup, level)
     fast, slow = (
         execute(replace(setup, profile=slower(profile, 1 + step))) for step in (-STEP, STEP)
     )

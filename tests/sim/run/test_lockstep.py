@@ -1,6 +1,9 @@
 """Data-parallel ranks: schedules written out by hand, and what must hold of any."""
 
 import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -30,6 +33,7 @@ from tests.made_up import write_model
 from workloads.errors import InputError
 from workloads.schema import Provenance, Trace
 
+ROOT = Path(__file__).parents[3]
 MODEL, GPU = "qwen3-30b-a3b", "h200"
 
 
@@ -285,3 +289,21 @@ def test_a_dense_models_ranks_are_replicas(tmp_path: Path) -> None:
     assert not find_model(name).weights.experts
     with pytest.raises(InputError, match="expected --replicas 3"):
         setup(trace(*THREE), model=name, data_parallel=3)
+
+
+def test_bounds_are_refused_before_the_run(tmp_path: Path) -> None:
+    """As a person meets it: one line, exit code 2, and nothing was run or written."""
+    command = [sys.executable, "-m", "sim.cli", "simulate", "azure-2023-conv", "--model", MODEL]
+    options = ["--gpu", GPU, "--first", "3", "--data-parallel", "2", "--interval", "90"]
+    result = subprocess.run(
+        [*command, *options, "-o", str(tmp_path / "out")],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 2
+    assert len(result.stderr.splitlines()) == 1
+    assert "--interval: nobody knows how far off" in result.stderr
+    assert not (tmp_path / "out").exists()
