@@ -138,12 +138,18 @@ def disassembled(cubin: bytes) -> str:
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(cubin)
         file.flush()
-        command = [str(TOOLS / "nvdisasm"), "-c", file.name]
+        # No analysis of data flow: it takes a third of the time and labels no direct branch.
+        command = [str(TOOLS / "nvdisasm"), "-c", "-ndf", file.name]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-def measure(case: Case, compiled: Compiled, arch: int, prefills: bool = True) -> Row:
-    """prefills: whether their loops are looked at, too; those of decodes always are."""
+def measure(
+    case: Case, compiled: Compiled, arch: int, prefills: bool = True, loops_of: str = ""
+) -> Row:
+    """prefills: whether their loops are looked at, too, as those of decodes are.
+
+    Of cases with `loops_of` in their name alone: disassembling takes as long as half a compilation.
+    """
     name, kernel, log = compiled
     ptx = kernel.asm["ptx"]
 
@@ -156,8 +162,8 @@ def measure(case: Case, compiled: Compiled, arch: int, prefills: bool = True) ->
     async_16 = count(r"\bcp\.async\.c[ag]\.shared\.global[^;]*0x10, ", ptx)
     async_8 = count(r"\bcp\.async\.c[ag]\.shared\.global[^;]*0x8, ", ptx)
     load_16 = count(r"\bld\.global\S*\.(?:v4\.b32|v2\.b64)", ptx)
-    decodes = case.tile and name.startswith("decode")
-    loops = decodes or (prefills and name == "prefill_kernel")
+    decodes = case.tile and name.startswith("decode") and loops_of in case.name
+    loops = decodes or (prefills and name == "prefill_kernel" and loops_of in case.name)
     loop = longest_loop(disassembled(kernel.asm["cubin"])) if loops else 0
     warps = kernel.metadata.num_warps
     issued = ISSUED_A_CYCLE * case.tile_bytes / COPY_BYTES_A_CYCLE
@@ -189,7 +195,9 @@ def compile_case(case: Case, arch: int) -> list[Compiled]:
     return kernels
 
 
-def table(archs: list[int], wanted: Callable[[Case], bool], prefills: bool) -> list[Row]:
+def table(
+    archs: list[int], wanted: Callable[[Case], bool], prefills: bool, loops_of: str = ""
+) -> list[Row]:
     """Rows of every wanted case on every architecture; a kernel that two cases share, once."""
     rows: dict[tuple[int, Any], Row] = {}
     for arch in archs:
@@ -198,7 +206,7 @@ def table(archs: list[int], wanted: Callable[[Case], bool], prefills: bool) -> l
                 for compiled in compile_case(case, arch):
                     key = arch, compiled.kernel.hash
                     if key not in rows:
-                        rows[key] = measure(case, compiled, arch, prefills)
+                        rows[key] = measure(case, compiled, arch, prefills, loops_of)
     return list(rows.values())
 
 
@@ -208,9 +216,10 @@ def main(argv: list[str]) -> None:
     parser.add_argument("--markdown", action="store_true", help="the table of docs/kernels.md")
     parser.add_argument("--arch", type=int, action="append", choices=sorted(SHARED_LIMIT))
     parser.add_argument("--case", default="", help="only cases whose name contains this")
+    parser.add_argument("--loops", default="", help="loops of cases whose name contains this alone")
     options = parser.parse_args(argv)
     archs = options.arch or sorted(SHARED_LIMIT)
-    wanted = table(archs, lambda case: options.case in case.name, not options.json)
+    wanted = table(archs, lambda case: options.case in case.name, not options.json, options.loops)
     rows = [asdict(row) for row in wanted]
     if options.json:
         print(json.dumps(rows, indent=1))
