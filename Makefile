@@ -28,7 +28,7 @@ coverage: $(VENV)/tests
 	$(BIN)/pytest -n 2 --dist worksteal --cov --cov-report=term
 
 # Runs as machine code against runs of objects: 2,000 random histories, 2,000,000 instants, and the
-# files of 30 runs in every form; minutes.
+# files of 31 runs in every form; minutes.
 compiled: $(VENV)/tests $(VENV)/fast
 	COMPILED_HISTORIES=2000 COMPILED_VALUES=2000000 $(BIN)/pytest tests/sim/run/test_compiled.py
 	$(BIN)/python benchmarks/digests.py --forms

@@ -80,6 +80,10 @@ FORM_WORKLOADS = {
         *AZURE, "--request-rate", "4", "--model", "llama-3.1-8b", "--gpu", "rtx-4090",
         "--cost", "table", *PAGING,
     ],
+    "windows": [
+        *AZURE, "--request-rate", "30", "--model", "gpt-oss-20b", "--gpu", "h200",
+        "--kv-cache-memory", "1GiB", "--policy", "paging:layers=unified",
+    ],
     "sessions": ["coding-agents", "--first", "60", *SHARED, "--policy", "paging+prefix"],
     "closed loop": [*AZURE, *TIGHT, *PAGING, "--concurrency", "40"],
 }  # fmt: skip

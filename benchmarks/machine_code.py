@@ -52,6 +52,10 @@ def setups() -> Iterator[tuple[str, Setup]]:
     yield "table: swapping", prepare(trace, **{**both, "preemption": "swap"})  # type: ignore[arg-type]
     for engine in ("vllm-0.19", "vllm-0.19:oldest_first=false"):
         yield f"table: `--engine {engine}`", prepare(trace, **{**both, "engine": engine})  # type: ignore[arg-type]
+    windows = {"model": "gpt-oss-20b", "gpu": "h200", "kv_cache_memory": 2 << 30}
+    for layers in ("reserved", "unified"):
+        policy = f"paging:layers={layers}"
+        yield f"table of gpt-oss-20b: `{policy}`", prepare(trace, **few, **windows, policy=policy)  # type: ignore[arg-type]
     measured = {"model": "llama-3.1-8b", "gpu": "rtx-4090", "cost": "table", "policy": "paging"}
     slow = table_trace(request_rate=2.0)
     yield "table at 2/s: kernel tables", prepare(slow, **few, **measured)  # type: ignore[arg-type]

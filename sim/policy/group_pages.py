@@ -179,7 +179,7 @@ class GroupPages(Windowed):
                         self.cache.touch(block)
         seq.stored = hit
         self.prefilled += hit
-        self._keep(hit, 1)
+        self.windows.keep(hit, 1)
 
     def extend(self, seq: Sequence, tokens: int) -> None:
         start = seq.stored
@@ -299,8 +299,7 @@ class GroupPages(Windowed):
     def growable(self, limit: int) -> int:
         if not limit:
             return 0
-        for window in self.windows.values():  # no sequence fills its window before the last step
-            limit = min(limit, window.linear_for(self.tick))
+        limit = self.windows.linear_for(limit, self.tick)  # none fills a window before the last
         net = self._first()
         if net == inf:
             return 0
@@ -354,6 +353,10 @@ class GroupPages(Windowed):
             return super().live_by_group()
         found = {kind.place: self._there(i) for i, kind in enumerate(self.kinds)}
         return tuple(found.get(place, (0, 0)) for place in range(len(self.pool.groups)))
+
+    def live_bytes(self) -> tuple[int, int]:
+        payload, side = zip(*self.live_by_group(), strict=True)
+        return sum(payload), sum(side)
 
     def _there(self, index: int) -> tuple[int, int]:
         kind = self.kinds[index]

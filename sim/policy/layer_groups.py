@@ -2,92 +2,54 @@
 
 from typing import Any
 
-from sim.policy.counting.capped import SaturatingSum
 from sim.policy.counting.pages import Pages
 from sim.policy.counting.tallied import Tallied
-from sim.policy.manager import Pool, group_bytes
+from sim.policy.counting.windows import Windows
+from sim.policy.manager import Pool
 from sim.sequence import Sequence
 from workloads.errors import InputError
 
 
 class Windowed(Tallied):
-    """Mixed into a paged manager: live tokens and reads of each group of layers, in bulk.
-
-    Chunked-local layers are taken for windows of a chunk's length, which they reach at its end.
-    """
+    """Mixed into a paged manager: live tokens and reads of each group of layers, in bulk."""
 
     def count_groups(self, pool: Pool) -> None:
         """Called once, by the constructor of the class that mixes this in."""
-        self.grouped = [
-            (group.layers * (stored.key + stored.value), group.window)
-            for group, stored in zip(pool.groups, pool.stored, strict=True)
-        ]
-        windows = {window for _, window in self.grouped if window is not None}
-        self.windows = {window: SaturatingSum(window) for window in sorted(windows)}
-        self.prefill_kept = dict.fromkeys(self.windows, 0)
-
-    def kept(self, window: int | None) -> int:
-        """Tokens in the windows of all sequences; None: in full layers."""
-        if window is None:
-            return self.context + self.prefilled
-        return self.windows[window].total + self.prefill_kept[window]
+        self.windows = Windows(pool.groups, pool.stored)
 
     def live_by_group(self) -> tuple[tuple[int, int], ...]:
-        groups = zip(self.pool.groups, self.pool.stored, strict=True)
-        return tuple(
-            group_bytes(self.kept(group.window), group, stored) for group, stored in groups
-        )
+        return self.windows.by_group(self.context + self.prefilled)
 
     def live_bytes(self) -> tuple[int, int]:
         """Of payload and of side data."""
-        payload, side = zip(*self.live_by_group(), strict=True)
-        return sum(payload), sum(side)
-
-    def _keep(self, length: int, sign: int) -> None:
-        for window in self.prefill_kept:
-            self.prefill_kept[window] += sign * min(length, window)
+        return self.windows.live_bytes(self.context + self.prefilled)
 
     def extend(self, seq: Sequence, tokens: int) -> None:
-        self._keep(seq.stored, -1)
+        self.windows.keep(seq.stored, -1)
         super().extend(seq, tokens)
-        self._keep(seq.stored, 1)
+        self.windows.keep(seq.stored, 1)
 
     def join(self, seq: Sequence) -> None:
         super().join(seq)
-        self._keep(seq.stored, -1)
-        for window in self.windows.values():
-            window.add(seq.stored, self.tick)
+        self.windows.join(seq.stored, self.tick)
 
     def growable(self, limit: int) -> int:
-        for window in self.windows.values():
-            limit = min(limit, window.linear_for(self.tick))
-        return super().growable(limit)
+        return super().growable(self.windows.linear_for(limit, self.tick))
 
     def grow(self, steps: int) -> None:
         super().grow(steps)
-        for window in self.windows.values():
-            window.advance(steps, self.tick)
+        self.windows.advance(steps, self.tick)
 
     def rest(self, seq: Sequence) -> None:
         super().rest(seq)
-        for window in self.windows.values():
-            window.remove(seq.stored, self.tick)
-        self._keep(seq.stored, 1)
+        self.windows.rest(seq.stored, self.tick)
 
     def release(self, seq: Sequence) -> None:
         super().release(seq)
-        self._keep(seq.stored, -1)
+        self.windows.keep(seq.stored, -1)
 
     def reads(self) -> tuple[int, int]:
-        first = growth = 0
-        for token, window in self.grouped:
-            if window is None:
-                first += token * self.context
-                growth += token * self.decoding
-            else:
-                first += token * self.windows[window].total
-                growth += token * self.windows[window].growing
-        return first, growth
+        return self.windows.reads(self.context, self.decoding)
 
 
 class UnifiedPages(Windowed, Pages):
@@ -103,7 +65,7 @@ class UnifiedPages(Windowed, Pages):
         self.count_groups(pool)
 
     def tally(self) -> tuple[int, ...]:
-        return (*self.live_bytes(), *super().tally())
+        return self.live_bytes() + super().tally()
 
     def uses(self, tally: tuple[Any, ...]) -> tuple[Any, ...]:
         live, side, *counts = tally

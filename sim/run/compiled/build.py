@@ -26,6 +26,7 @@ from sim.policy.counting.capped import SaturatingSum
 from sim.policy.counting.pages import Pages
 from sim.policy.counting.slabs import Rings, Slabs
 from sim.policy.growing import GrowingBuffers, GrowingRings
+from sim.policy.layer_groups import UnifiedPages
 from sim.policy.manager import Pool
 from sim.policy.paging import RingPages, SelectPages
 from sim.policy.queued_pages import QueuedPages
@@ -43,6 +44,7 @@ from sim.run.compiled import (
     measured_steps,
     prefixes,
     spaces,
+    windows,
 )
 from sim.run.compiled.kinds import OWN, REQUEST, ROLES, TIMES
 from sim.run.compiled.lower import Lowering
@@ -78,8 +80,8 @@ CLASSES = {
     "cost": Roofline,
 }
 MANAGERS: tuple[type, ...] = (
-    Pages, SelectPages, RingPages, SharedPages, QueuedPages, StatePages, SparsePages, VirtualPages,
-    VirtualRings, Slabs, Rings, Buffers, RingBuffers, GrowingBuffers, GrowingRings,
+    Pages, SelectPages, RingPages, SharedPages, QueuedPages, UnifiedPages, StatePages, SparsePages,
+    VirtualPages, VirtualRings, Slabs, Rings, Buffers, RingBuffers, GrowingBuffers, GrowingRings,
 )  # fmt: skip
 """Exactly these kinds: a subclass may decide otherwise."""
 COSTS = (
@@ -108,7 +110,7 @@ class Source(NamedTuple):
     scratch: tuple[str, ...]
 
 
-GIVEN = (lists, given, ahead, spaces, prefixes, measured_lines, measured_steps, measured)
+GIVEN = (lists, given, ahead, spaces, prefixes, windows, measured_lines, measured_steps, measured)
 """Modules whose text, behind their beginnings, is a part of the program's."""
 
 

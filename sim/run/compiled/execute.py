@@ -100,7 +100,7 @@ def run_compiled(
         "pool": manager.pool,
         "cost": cost,
     }
-    for role in ("seen", "retained", "cut", "space", "cache", "blanks"):
+    for role in ("seen", "retained", "cut", "space", "cache", "blanks", "windows"):
         if hasattr(manager, role):
             parts[role] = getattr(manager, role)
     placed = regions(parts, job.trace, job.limits.max_num_seqs + 2)

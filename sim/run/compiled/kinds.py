@@ -20,6 +20,7 @@ ROLES: dict[str, dict[str, str]] = {
         "calendar": "calendar",
         "cache": "cache",
         "blanks": "blanks",
+        "windows": "windows",
     },
     "seen": {"self": "seen"},
     "swap": {"self": "swap"},
@@ -33,6 +34,7 @@ ROLES: dict[str, dict[str, str]] = {
     "calendar": {},
     "cache": {},
     "blanks": {},
+    "windows": {},
     "pieces": {},
     "recorder": {},
     "arrivals": {},
@@ -191,6 +193,13 @@ GIVEN = {
     "blanks_since",
     "blanks_take",
     "blanks_clear",
+    "windows_keep",
+    "windows_join",
+    "windows_rest",
+    "windows_linear_for",
+    "windows_advance",
+    "windows_live_bytes",
+    "windows_reads",
 }
 """Functions that the other files have in both forms: containers, records and clocks rather than
 decisions."""

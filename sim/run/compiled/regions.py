@@ -10,9 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim.policy.counting.address import AddressSpace, Buddy
+from sim.policy.counting.windows import Windows
 from sim.policy.manager import Manager
 from sim.policy.shared_pages import SharedPages
 from sim.run.compiled.prefixes import PIECE
+from sim.run.compiled.windows import WINDOW
 from workloads.schema import Trace
 
 Ints = NDArray[np.int64]
@@ -46,6 +48,8 @@ def regions(parts: Mapping[str, Any], trace: Trace, most: int) -> dict[str, Regi
         found["t_due"] = _region(1 + most)
     if "cache" in parts:
         found |= _pieces(parts["manager"], trace, most)
+    if "windows" in parts:
+        found |= _windows(parts["windows"])
     if "blanks" in parts:  # as it begins; each stretch of the queue is a block at least
         room = parts["blanks"].blocks + 1
         found["blanks_area"] = Region(3 + 2 * room, np.array([1, 0, room, 0, room - 1], np.int64))
@@ -54,6 +58,21 @@ def regions(parts: Mapping[str, Any], trace: Trace, most: int) -> dict[str, Regi
 
 def _region(size: int, begin: Any = ()) -> Region:
     return Region(size, np.asarray(begin, np.int64))
+
+
+def _windows(windows: Windows) -> dict[str, Region]:
+    """Each window's numbers, of which the last say where its lists lie behind the first number."""
+    size, at, begin = sum(3 * one.cap + 5 for one in windows.sums), WINDOW * len(windows.sums), []
+    for one in windows.sums:
+        ends, queued, order = at, at + one.cap + 1, at + 2 * one.cap + 2
+        begin += [one.cap, one.total, one.growing, one._span, ends, queued, order, 0]
+        at = order + one.cap + 3
+    assert at == WINDOW * len(windows.sums) + size
+    groups = [number for group in windows.groups for number in group]
+    return {
+        "windows_area": Region(1 + at, np.array([len(windows.sums), *begin], np.int64)),
+        "windows_groups": _region(1 + len(groups), [len(windows.groups), *groups]),
+    }
 
 
 def _space(space: AddressSpace, room: int) -> Ints:

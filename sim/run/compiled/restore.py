@@ -7,6 +7,7 @@ import numpy as np
 
 from sim.policy.counting.address import Buddy
 from sim.policy.counting.buffers import Buffer, Contiguous
+from sim.policy.counting.windows import Windows
 from sim.policy.growing import Copied, GrowingBuffers
 from sim.policy.manager import Manager
 from sim.policy.queued_pages import QueuedPages
@@ -15,6 +16,7 @@ from sim.run.compiled.build import Program
 from sim.run.compiled.kinds import INTS
 from sim.run.compiled.prefixes import END_, PIECE, REFS, START
 from sim.run.compiled.state import State
+from sim.run.compiled.windows import WINDOW
 
 NUMBERS = ("manager", "seen", "cache", "blanks", "swap")
 
@@ -34,6 +36,8 @@ def give_back(program: Program, state: State, parts: Mapping[str, Any]) -> None:
                 setattr(owner, key[1], state.array[at : at + length].tolist())
     if "space" in parts:
         _buffers(state, parts["manager"])
+    if "windows" in parts:
+        _windows(state, parts["windows"])
 
 
 def _buffers(state: State, manager: Contiguous) -> None:
@@ -52,6 +56,15 @@ def _buffers(state: State, manager: Contiguous) -> None:
         at = state["manager__copied"]
         copied = state.array[at + 1 : at + 1 + 4 * state.array[at]].reshape(-1, 4).tolist()
         manager._copied = [Copied(*one) for one in copied]
+
+
+def _windows(state: State, windows: Windows) -> None:
+    """Sums alone: who fills a window when is asked no more."""
+    at = state["windows_area"] + 1
+    for place, one in enumerate(windows.sums):
+        _, one.total, one.growing, *_, beside = state.array[at : at + WINDOW].tolist()
+        windows.prefilling[place] = beside
+        at += WINDOW
 
 
 def check(state: State, manager: Manager) -> None:

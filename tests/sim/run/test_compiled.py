@@ -32,6 +32,7 @@ from sim.run.compiled.seconds import seconds
 from sim.run.driver import run_simulated, steps_to_reach
 from tests.sim.histories.made import (
     FULL,
+    MIXED,
     History,
     calibrated,
     cost_of,
@@ -78,14 +79,19 @@ def test_a_pair_of_64_bits_counts_as_a_long_integer_does() -> None:
 
 
 def drawn(number: int) -> History:
-    """The history, every tenth with states of sequences and another one with chosen tokens, and
-    half of those that share prefixes with the oldest free block used first."""
+    """The history, every tenth with states of sequences, another one with chosen tokens, another
+    with windows of some layers, and half of those that share prefixes with the oldest free block
+    used first."""
     one = history(3, number)
     if number % 2:
         one = replace(one, policy=one.policy.replace("+prefix", "+prefix:reuse=oldest"))
     pool = one.pool
     if number % 10 == 3:
         pool = replace(pool, groups=FULL[0], states=STATES).storing(FULL[1])
+    elif number % 10 == 5:
+        pool = replace(pool, groups=MIXED[0]).storing(MIXED[1])
+        spec = f"paging:block_size={1 + number % 4},layers=unified"
+        return replace(one, policy=spec, pool=pool)
     elif number % 10 == 7:
         pool = replace(pool, groups=CHOSEN).storing((Stored(80, 0), Stored(12, 0)))
     else:
