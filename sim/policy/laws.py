@@ -147,7 +147,7 @@ def answers(manager: Manager) -> tuple[object, ...]:
 
 
 def copy_of(manager: Manager) -> Manager:
-    """Another one in the same state: pickled where it can be, as that is the faster for many parts."""
+    """Another one in the same state: pickled where it can be, the faster way for many parts."""
     try:
         return cast(Manager, pickle.loads(pickle.dumps(manager, pickle.HIGHEST_PROTOCOL)))
     except Exception:  # of a class that isn't found by its name, say
