@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from reports.files import MEMORY
 from reports.request_times import LATENCY_COLUMNS, latency
-from sim.engine.record import FINISHED, REFUSED, STATUSES, TRUNCATED, UNFINISHED, Log
+from sim.engine.record import FINISHED, REFUSED, STATUSES, TRUNCATED, UNFINISHED, Column, Log
 from sim.run.gaps import gap_counts, gaps_at, mean_gap
 from sim.run.tables import parts
 from sim.run.totals import USED, OfRequests, OfSteps, of_requests, of_steps
@@ -359,8 +359,16 @@ def _instants(log: Log) -> NDArray[np.int64]:
     if not log.interval_s or not len(time_s):
         return np.ones(len(time_s), dtype=np.int64)
     ends = np.append(time_s[1:], max(log.end_s, float(time_s[-1])))
-    due = [np.floor(times / log.interval_s + 1e-6).astype(np.int64) for times in (time_s, ends)]
+    due = [reached(times, log.interval_s) for times in (time_s, ends)]
     found: NDArray[np.int64] = np.maximum(due[1] - due[0], 1)
+    return found
+
+
+def reached(time_s: Column, interval_s: float) -> NDArray[np.int64]:
+    """The last sampling instant at or before each time. Of a time that is one, the quotient is off
+    by no more than its roundings."""
+    passed = time_s / interval_s
+    found: NDArray[np.int64] = np.floor(passed + 4 * np.spacing(passed)).astype(np.int64)
     return found
 
 

@@ -5,10 +5,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sim.engine.record import SAMPLE_COUNTS, Column, Log
-from sim.run.metrics import Metric
+from sim.run.metrics import Metric, reached
 
 if TYPE_CHECKING:
     from sim.run.simulation import Setup
@@ -46,7 +45,8 @@ def merged(
 def _samples(logs: Sequence[Log], interval_s: float, capacity_bytes: int) -> dict[str, Column]:
     """Sums at every instant. A replica without a sample there is as it was in the one before; one
     that has ended holds nothing, but for what its cache keeps."""
-    numbers = [_instants(log.timeline["time_s"], interval_s) for log in logs]
+    # A sample is taken in the first step that begins when it is due or later.
+    numbers = [reached(log.timeline["time_s"], interval_s) for log in logs]
     instants = np.arange(max(int(number[-1]) for number in numbers) + 1)
     sums: dict[str, Column] = {
         name: np.zeros(len(instants), dtype=np.int64) for name in SAMPLE_COUNTS
@@ -63,12 +63,6 @@ def _samples(logs: Sequence[Log], interval_s: float, capacity_bytes: int) -> dic
             sums[name] = sums[name] + values
     time_s: Column = instants.astype(np.float64) * interval_s
     return {"time_s": time_s, **sums}
-
-
-def _instants(time_s: Column, interval_s: float) -> NDArray[np.int64]:
-    """Which instant each sample was due at: it is taken in the first step that begins then or
-    later, and no other is due before the next."""
-    return np.floor(time_s / interval_s + 1e-9).astype(np.int64)
 
 
 def said_of_replicas(metrics: list[Metric], replicas: int, what: str = "replica") -> list[Metric]:

@@ -93,15 +93,21 @@ def latencies(out: Outcome) -> dict[str, Value]:
 
 def seen(out: Outcome) -> list[dict[str, float]]:
     """The timeline's rows, each as often as it stands for an instant at which samples are due: for
-    those after it up to the next row, in whole nanoseconds, and once at least."""
-    line, interval = rows(out.log.timeline), round(out.history.interval_s * 1e9)
-    times = [round(1e9 * t["time_s"]) for t in line]
-    ends = [*times[1:], max([round(1e9 * out.log.end_s), *times[-1:]])]
+    those after it up to the next row, and once at least."""
+    line, interval = rows(out.log.timeline), round(out.history.interval_s * 1e18)
+    times = [t["time_s"] for t in line]
+    ends = [*times[1:], max([out.log.end_s, *times[-1:]])]
     found = []
     for row, time, end in zip(line, times, ends, strict=True):
-        due = range(time // interval + 1, end // interval + 1)
-        found += [row] * max(1, len(due))
+        found += [row] * max(1, passed(end, interval) - passed(time, interval))
     return found
+
+
+def passed(time_s: float, interval_as: int) -> int:
+    """How many instants after the first are at this time or before. Times are attoseconds, divided
+    and rounded once; so are the instants here, and rounding keeps the order."""
+    number = round(time_s * 10**18 / interval_as)
+    return number if number * interval_as / 10**18 <= time_s else number - 1
 
 
 def batch(out: Outcome) -> dict[str, Value]:

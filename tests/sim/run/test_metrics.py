@@ -18,7 +18,7 @@ from sim.policy.manager import Pool
 from sim.policy.registry import parse_policy
 from sim.run.driver import run_simulated
 from sim.run.gaps import token_gaps
-from sim.run.metrics import compute_metrics
+from sim.run.metrics import compute_metrics, reached
 from sim.run.simulation import simulate
 from workloads.schema import PrefixBlocks, Provenance, Trace
 
@@ -343,3 +343,19 @@ def test_a_long_step_counts_for_every_instant_within_it(tmp_path: Path) -> None:
     assert metrics["makespan_s"] == 6
     assert metrics["running_mean"] == pytest.approx(5 / 6, rel=2e-3)
     assert metrics["waiting_mean"] == 0
+
+
+@pytest.mark.parametrize("off_as", [0, -1_000_000_000, 1_000_000_000])
+def test_sampling_instants_are_told_from_moments_beside_them(off_as: int) -> None:
+    """A nanosecond before an instant isn't it. Times are attoseconds, divided and rounded once."""
+    for interval_as in (
+        AS_PER_S // 1000,
+        AS_PER_S // 100,
+        AS_PER_S // 5,
+        2 * AS_PER_S,
+        30 * AS_PER_S,
+    ):
+        numbers = [*range(1, 2_000), *range(10_000, 10_500)]
+        times = np.array([(number * interval_as + off_as) / AS_PER_S for number in numbers])
+        expected = [number - (off_as < 0) for number in numbers]
+        assert reached(times, interval_as / AS_PER_S).tolist() == expected
