@@ -76,9 +76,9 @@ def simulate(
     setups = [with_policy(whole, label) for label in labels for whole in wholes]
     folders = [folder_name(each.name) for each in setups]
     for i, each in enumerate(setups):
-        known = [(earlier.policy, earlier.replay) for earlier in setups[:i]]
-        if (each.policy, each.replay) in known:
-            raise InputError(f"--policy {each.label}: given twice")
+        for earlier in setups[:i]:
+            if (earlier.policy, earlier.replay) == (each.policy, each.replay):
+                raise InputError(_twice(earlier, each))
     for each in setups:
         # what can't hold a token, or answers what can't be true, fails before anything runs
         check_manager(each.policy, each.pool, each.label)
@@ -168,3 +168,14 @@ def _print_interval(setup: Setup, metrics: list[dict[str, Any]], level: int) -> 
             low, high = found.bounds[metric["name"]]
             print(tr("  {metric}: {low} to {high} ms", metric=tr(metric["label"]),
                      low=f"{low:,.2f}", high=f"{high:,.2f}"))  # fmt: skip
+
+
+def _twice(earlier: Setup, later: Setup) -> str:
+    """What is wrong where two of the policies given are one."""
+    if earlier.label == later.label:
+        return f"--policy {later.label}: given twice"
+    from sim.policy.registry import parse_policy  # late: most runs are given others
+
+    alike = parse_policy(earlier.label) == parse_policy(later.label)
+    under = "" if alike else f" under --engine {later.engine.name}"
+    return f"--policy {later.label}: is the same as --policy {earlier.label}{under}, expected one"

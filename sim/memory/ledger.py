@@ -135,7 +135,7 @@ def kv_budget(
         kv = usable - held
         why = f"{usable:,} usable − {held:,} taken"
         unused_why = f"device × (1 − {gpu_memory_utilization:g})"
-    _check_fit(model, device, taken, kv, total - held - kv)
+    _check_fit(model, device, taken, kv, total - held - kv, expert_ranks)
     unused = Line("not used", total - held - kv, unused_why)
     return Ledger(
         model, device, tp, kv_format(model, kv_dtype), (unused, *taken, Line("KV cache", kv, why))
@@ -194,14 +194,21 @@ def _check_division(model: Model, tp: int) -> None:
             )
 
 
-def _check_fit(model: Model, device: Device, taken: list[Line], kv: int, unused: int) -> None:
+def _check_fit(
+    model: Model, device: Device, taken: list[Line], kv: int, unused: int, ranks: int
+) -> None:
     """Both the KV budget and what is left over must exist."""
     if kv > 0 and unused >= 0:
         return
     parts = " + ".join(f"{line.name} {gib(line.size_bytes)}" for line in taken)
     asked = f" + KV cache {gib(kv)}" if unused < 0 < kv else ""
     usable = device.memory_bytes - max(unused, 0)
-    expected = "a larger --gpu, a higher --tp or fewer bytes a weight"
+    more = ", a higher --tp"
+    if ranks > 1:  # of one GPU each: --tp is refused beside them, and no rank holds less than one
+        experts = model.weights.expert_count
+        most = experts and ranks >= experts
+        more = "" if most else f", a higher --data-parallel that divides its {experts} experts"
+    expected = f"a larger --gpu{more} or fewer bytes a weight"
     if asked and sum(line.size_bytes for line in taken) < device.memory_bytes:
         expected = "a smaller --kv-cache-memory"
     raise InputError(

@@ -9,7 +9,7 @@ from workloads.errors import InputError
 
 
 class Mlps(NamedTuple):
-    """Weights over all layers, and the inner size of a routed expert."""
+    """Weights over all layers, the inner size of a routed expert and how many a layer has."""
 
     dense: int = 0
     shared: int = 0
@@ -18,6 +18,7 @@ class Mlps(NamedTuple):
     active: int = 0
     vectors: int = 0
     inner: int = 0
+    number: int = 0
 
 
 def count_mlps(fields: Fields, traits: Traits, kinds: list[Kinds]) -> Mlps:
@@ -67,6 +68,7 @@ def _experts(
         active=moe_layers * chosen * one,
         vectors=vectors,
         inner=width,
+        number=count,
     )
 
 

@@ -69,6 +69,7 @@ def count_weights(fields: Fields, family: Family, notes: list[str]) -> Weights:
         other=_encoder(fields, traits),
         recurrent=recurrent,
         expert_inner=mlps.inner,
+        expert_count=mlps.number,
         dtype_bytes=fields.dtype_bytes(),
         slack=slack,
     )

@@ -44,7 +44,10 @@ def find_model(name_or_path: str, casts: bool = False) -> Model:
     if name.endswith(".json") or name_or_path.count("/") > 1:
         raise InputError(f"--model {name_or_path}: no such file, expected a config.json")
     hint = suggestion(name, model_names())
-    raise InputError(f"--model {name_or_path}: no such model; {hint} (see: kvtwin list models)")
+    raise InputError(
+        f"--model {name_or_path}: no such model; {hint} (see: kvtwin "
+        "list models; of any other give the config.json)"
+    )
 
 
 @cache

@@ -38,6 +38,7 @@ class Weights:
     recurrent: int = 0  # projections of layers that keep a state
     other: int = 0  # vision tower and projector: resident, idle for text
     expert_inner: int = 0  # the inner size of a routed expert
+    expert_count: int = 0  # routed experts of a layer that has some; 0: not known
     dtype_bytes: int = 2
     stored: tuple[Stored, ...] = ()  # classes that aren't in the model's own type
     unsure: tuple[str, ...] = ()  # classes whose storage isn't known: taken for the model's type

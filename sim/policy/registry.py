@@ -83,7 +83,8 @@ def _parse_part(spec: str, part: str) -> Policy:
     kind = BUILT_IN.get(name) or policies().get(name)
     if kind is None:
         why = "".join(f"; {note}" for note in plugin_notes() if note not in plugins.told)
-        raise InputError(f"{where}: no policy {name!r}; {suggestion(name, policies())}{why}")
+        said = "give --policy once for each" if "," in name else suggestion(name, policies())
+        raise InputError(f"{where}: no policy {name!r}; {said}{why}")
     return build(kind, name, given, where)
 
 

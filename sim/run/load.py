@@ -88,7 +88,11 @@ def redrawn(trace: Trace, arrivals: str, request_rate: float | None, seed: int) 
         raise InputError("--arrivals: are drawn at a rate, expected a --request-rate above 0")
     if trace.turns is not None:
         raise InputError("--arrivals: turns follow answers, expected a trace without sessions")
-    drawn = parse_arrivals(arrivals)(len(trace), request_rate, np.random.default_rng(seed))
+    try:
+        process = parse_arrivals(arrivals)
+    except InputError as error:
+        raise InputError(f"--arrivals {error}") from None
+    drawn = process(len(trace), request_rate, np.random.default_rng(seed))
     note = f"arrivals drawn: {arrivals} at {request_rate:g} requests/s, seed {seed}"
     redrawn = replace(trace, arrival_s=drawn, provenance=noted(trace, note))
     unlike = rate_note(arrivals, request_rate, drawn)

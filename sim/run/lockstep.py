@@ -43,6 +43,7 @@ def refuse_unlike(options: RunOptions, model: Model, costs: Costs) -> None:
             f"{option}: {model.name} has no experts, so that its ranks wait for nobody; "
             f"expected --replicas {ranks}"
         )
+    _refuse_fractions(option, model, ranks)
     if options.replicas > 1:
         raise InputError(f"{option}: replicas of such engines are not modelled, expected one")
     if options.tp > 1:
@@ -54,6 +55,21 @@ def refuse_unlike(options: RunOptions, model: Model, costs: Costs) -> None:
             f"{option}: a cost model of somebody's own says nothing of several ranks' step; "
             "expected roofline, table or fixed"
         )
+
+
+def _refuse_fractions(option: str, model: Model, ranks: int) -> None:
+    """Each rank must hold as many whole experts as any other."""
+    experts = model.weights.expert_count
+    if not experts % ranks:  # 0 of them: a model put together by hand doesn't say
+        return
+    divisors = [number for number in range(1, experts + 1) if experts % number == 0]
+    below = [number for number in divisors if number < ranks][-1:]
+    above = [number for number in divisors if ranks < number <= MOST_RANKS][:1]
+    near = " or ".join(map(str, below + above))
+    raise InputError(
+        f"{option}: ranks of unequal numbers of experts are not modelled; expected a number that "
+        f"divides {model.name}'s {experts} experts, such as {near}"
+    )
 
 
 def ranks_cost(setup: "Setup") -> RanksCost:

@@ -11,6 +11,7 @@ from workloads.errors import InputError
 
 _TERM = re.compile(r"\s*([^=,\s]+)\s*=\s*\$?(\d{1,12}(?:\.\d{1,12})?)\s*(\S*)\s*")
 MOST = 1e9
+_EXAMPLES = {"/h": "2.50", "W": "700"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ def parse_by_device(text: str, where: str, unit: str) -> dict[str, float]:
         if match is None or match[3] != unit or not float(match[2]) <= MOST:
             raise InputError(
                 f"{where} {text}: {term.strip()!r}, expected a device and a number such as "
-                f"h100=2.50{unit}"
+                f"h100={_EXAMPLES[unit]}{unit}"
             )
         if match[1] in found:
             raise InputError(f"{where} {text}: {match[1]} is given twice")

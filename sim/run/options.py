@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from importlib import import_module
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
@@ -29,8 +30,11 @@ if TYPE_CHECKING:
     ProfileLike: TypeAlias = Profile | str | Path
     CostLike: TypeAlias = CostTable | CostSpec | str | Path
     Size: TypeAlias = int | str
+    WarmUpLike: TypeAlias = int | str
 else:  # what a command line takes, and all that reading it needs to load
-    ModelLike = DeviceLike = PolicyLike = EngineLike = ProfileLike = CostLike = Size = str
+    ModelLike = DeviceLike = PolicyLike = EngineLike = ProfileLike = CostLike = Size = (
+        WarmUpLike
+    ) = str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +123,7 @@ class RunOptions(EngineOptions):
     """Enter every session of a trace at a moment drawn from its recorded life (--seed), instead of
     all at their first turns."""
 
-    warm_up: str | None = None
+    warm_up: WarmUpLike | None = None
     """Leave out of the metrics what arrives before this time, such as 300s, or so many requests."""
 
     arrivals: str | None = None
@@ -217,6 +221,9 @@ def _instead(name: str, value: Any) -> str | None:
         return ""  # `size_bytes` says it
     if value is None and name in ("gpu", "cost", "profile"):
         return ""
+    if name == "warm_up" and not isinstance(value, str | None):
+        whole = isinstance(value, Integral) and not isinstance(value, bool)
+        return "" if whole else "text such as 300s, or a whole number of requests"
     if name in _TEXTS and value is not None and not isinstance(value, str):
         return f"text such as {_TEXTS[name]}"
     if name not in _THINGS:
@@ -248,7 +255,6 @@ _THINGS = {
 _TEXTS = {
     "columns": "arrival=startTime:iso,prompt=prompt_tokens,output=completion_tokens",
     "think_time": "10s",
-    "warm_up": "300s",
     "arrivals": "poisson",
     "slo": "ttft_p99=2s,tpot_p50=50ms",
     "price": "h100=2.50/h,l4=0.70/h",

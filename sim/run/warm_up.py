@@ -46,11 +46,13 @@ class WarmUp:
         return float(came[left_out])
 
 
-def parse_warm_up(text: str | None) -> WarmUp | None:
-    """`300s`, or a number of requests. Raises InputError."""
-    if text is None:
+def parse_warm_up(asked: str | int | None) -> WarmUp | None:
+    """`300s`, or a number of requests, as text or not. Raises InputError."""
+    if asked is None:
         return None
-    given = text.strip()
+    if isinstance(asked, int) and asked < 0:
+        raise InputError(f"--warm-up {asked}: expected a number of requests, or text such as 300s")
+    given = str(asked).strip()
     if given.isascii() and given.isdigit():
         if len(given) > 15:
             raise InputError(f"--warm-up {given[:20]}: expected fewer requests")

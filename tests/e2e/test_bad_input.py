@@ -98,6 +98,23 @@ def test_traces(folder: Path, rows: str | None, named: list[str]) -> None:
             ],
             ["measured on rtx-4090", "a100-40gb"],
         ),
+        (["--arrivals", "foo", "--request-rate", "2"], ["--arrivals 'foo'", "poisson"]),
+        (["--watts", "a100-40gb=400"], ["--watts a100-40gb=400", "such as h100=700W"]),
+        (["--price", "a100-40gb=2"], ["--price a100-40gb=2", "such as h100=2.50/h"]),
+        (
+            ["--policy", "paging,paging+prefix"],
+            ["no policy 'paging,paging'", "--policy once for each"],
+        ),
+        (["--policy", "paging", "--policy", "paging"], ["--policy paging: given twice"]),
+        (
+            ["--policy", "paging", "--policy", "paging:block_size=16"],
+            ["--policy paging:block_size=16: is the same as --policy paging, expected"],
+        ),
+        (
+            ["--engine", "vllm-0.32", "--policy", "paging", "--policy", "paging+prefix"],
+            ["--policy paging+prefix: is the same as --policy paging under --engine vllm-0.32"],
+        ),
+        (["--model", "mixtral-8x7b"], ["no such model", "of any other give the config.json"]),
     ],
 )
 def test_options(folder: Path, options: list[str], named: list[str]) -> None:

@@ -161,7 +161,12 @@ def test_a_search_says_what_to_start() -> None:
         ({"gpu_memory_utilization": "0.9"}, 'gpu_memory_utilization "0.9": expected a number'),
         ({"seed": "x"}, 'seed "x": expected a whole number'),
         ({"fast_forward": 1}, "fast_forward 1: expected True or False"),
-        ({"warm_up": 30}, "warm_up 30: expected text such as 300s"),
+        (
+            {"warm_up": 2.5},
+            "warm_up 2.5: expected text such as 300s, or a whole number of requests",
+        ),
+        ({"warm_up": True}, "warm_up True: expected text such as 300s, or a whole number"),
+        ({"warm_up": -1}, "--warm-up -1: expected a number of requests"),
         ({"slo": {"ttft": 2}}, "slo {'ttft': 2}: expected text such as ttft_p99=2s"),
         ({"price": {"h100": 2}}, "price {'h100': 2}: expected text such as h100=2.50/h"),
         ({"policy": ["paging"]}, "policy ['paging']: expected a policy such as Paging(16), or"),

@@ -177,7 +177,7 @@ def ranks_of(run: Run) -> range:
         {"engine": "default", "users": 5, "think_time": "2s"},
     ],
 )
-@pytest.mark.parametrize("ranks", [2, 3])
+@pytest.mark.parametrize("ranks", [2, 4])
 def test_what_holds_of_any_run(ranks: int, options: dict[str, Any]) -> None:
     """Every token is computed once, by the rank that was given the request: of each its prompt, and
     all of its output but the last token. Two ranks' steps coincide or don't touch. Memory is whole.
@@ -254,12 +254,37 @@ def test_it_is_interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"data_parallel": 2, "model": "llama-2-7b"}, "has no experts, .*expected --replicas 2"),
         ({"data_parallel": 2, "replicas": 2}, "replicas of such engines are not modelled"),
         ({"data_parallel": 2, "tp": 2}, "ranks of several GPUs are not modelled"),
+        # 8 experts divide over 1, 2, 4 and 8 ranks; 128 over 2^n; 256 over at most 256
+        ({"data_parallel": 3, "model": "mixtral"}, "divides mixtral's 8 experts, such as 2 or 4$"),
+        ({"data_parallel": 16, "model": "mixtral"}, "divides mixtral's 8 experts, such as 8$"),
+        (
+            {"data_parallel": 3},
+            "--data-parallel 3: .* qwen3-30b-a3b's 128 experts, such as 2 or 4$",
+        ),
         ({"data_parallel": 2, "router": "session"}, "has no sessions"),
     ],
 )
-def test_what_is_refused(options: dict[str, Any], said: str) -> None:
+def test_what_is_refused(tmp_path: Path, options: dict[str, Any], said: str) -> None:
+    if options.get("model") == "mixtral":
+        mixtral = {"model_type": "mixtral", "num_local_experts": 8, "num_experts_per_tok": 2}
+        options = {**options, "model": str(write_model(tmp_path / "mixtral", **mixtral))}
+        said = said.replace("mixtral's", ".*mixtral.*'s")
     with pytest.raises(InputError, match=said):
         execute(setup(trace(*THREE), **options))
+
+
+def test_what_does_not_fit_needs_more_ranks() -> None:
+    """DeepSeek-V3's 61 - 3 layers of 256 experts of three matrices of 7,168 × 2,048, a byte each:
+    no half of them is in an H200's 141 GB. A rank holds no less than one of each layer's."""
+    assert 58 * 256 * 3 * 7168 * 2048 / 2 > 141e9
+    with pytest.raises(InputError, match="doesn't fit") as caught:
+        setup(trace(*THREE), data_parallel=2, model="deepseek-v3")
+    assert "a larger --gpu, a higher --data-parallel that divides its 256 experts or" in str(
+        caught.value
+    )
+    tiny = "custom:memory=4GiB,bandwidth=1TB/s,flops=100TFLOP/s"
+    with pytest.raises(InputError, match="expected a larger --gpu or fewer bytes a weight"):
+        setup(trace(*THREE), data_parallel=256, model="deepseek-v3", gpu=tiny)
 
 
 def test_own_cost_models_are_refused() -> None:

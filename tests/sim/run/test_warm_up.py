@@ -125,6 +125,19 @@ def end_s(asked: str) -> float:
     return warm_up.end_s(np.array([0.0, 2.5, 12.0]))
 
 
+@pytest.mark.parametrize("asked", [2, np.int32(2)])
+def test_a_number_of_requests_is_one_as_in_text(asked: int) -> None:
+    """Of three requests two are left out."""
+    trace = Trace(
+        "made", np.array([0.0, 2.5, 12.0]), np.full(3, 10), np.full(3, 2), Provenance("made", 3)
+    )
+    given = {"model": "llama-3-8b", "gpu": "a100-80gb"}
+    runs = [simulate(trace, warm_up=one, **given) for one in (asked, "2")]  # type: ignore[arg-type]
+    counts = [{m.name: m.value for m in run.metrics_list}["requests"] for run in runs]
+    assert counts == [1, 1]
+    assert runs[0].setup.warm_up == runs[1].setup.warm_up
+
+
 def test_shown_in_the_run_and_its_report(tmp_path: Path) -> None:
     run = simulate(
         "azure-2023-code", first=400, warm_up="100s", model="llama-3-8b", gpu="a100-80gb"
