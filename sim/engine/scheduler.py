@@ -224,6 +224,7 @@ class Scheduler:
         del self.running[seq.index]
         if seq in self.departing:
             self.manager.release(seq)
+            seq.preemptions += 1
             return seq.index
         if seq.joined_tick >= 0:
             decoded = self.manager.tick - seq.joined_tick

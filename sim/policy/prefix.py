@@ -16,10 +16,11 @@ class Prefix(Sharing):
     """Requests with equal beginnings share blocks, where the trace names them (vLLM V1).
 
     `reuse` says which free blocks are used first: "blank" takes those without contents before any
-    with contents (vLLM 0.32), "oldest" all in the order in which they were let go (vLLM 0.19).
+    with contents (vLLM 0.32), "oldest" all in the order in which they were let go (vLLM 0.19); None
+    is as the run's engine does, "blank" where there is none.
     """
 
-    reuse: Literal["blank", "oldest"] = "blank"
+    reuse: Literal["blank", "oldest"] | None = None
 
     def share(self, placement: Placement, pool: Pool, retained: Retained) -> Manager:
         if not isinstance(placement, Paging) or placement.layers == "unified":

@@ -14,7 +14,7 @@ from sim.model.geometry import Model
 from sim.policy.group_tables import layers_a_page
 from sim.policy.paging import Paging
 from sim.policy.prefix import Prefix
-from sim.policy.spec import Policy
+from sim.policy.spec import Composition, Policy
 from workloads.errors import InputError
 from workloads.spec import key_values, suggestion
 
@@ -38,8 +38,8 @@ class Engine:
     window_groups: bool = False
     """Layers with windows have block tables of their own, over one pool with the others'."""
     oldest_first: bool = False
-    """Free blocks are used again in the order in which they were let go, not blank ones first. No
-    machine code has it. It decides without shared prompts, too: who is preempted finds its own."""
+    """Free blocks are used again in the order in which they were let go, not blank ones first. It
+    decides without shared prompts, too: who is preempted finds its own."""
 
     @property
     def casts(self) -> bool:
@@ -57,12 +57,17 @@ class Engine:
         return min(most, tokens) if seqs is None else seqs, tokens
 
     def adapt(self, policy: Policy, label: str, model: Model) -> Policy:
-        """Paging as this engine does it, where the user gave no options of his own."""
+        """Paging as this engine does it, where the user gave no options of his own, and blocks used
+        again as it does, where he didn't say how."""
         if label == "paging":
             capped = self.window_groups and _windows_of_equal_layers(model)
             placement = Paging(self.block_size, layers="capped" if capped else "reserved")
             reuse = Prefix("oldest" if self.oldest_first and not capped else "blank")
             return placement + reuse if self.prefix_caching else placement
+        if isinstance(policy, Composition) and policy.sharing == Prefix(None):
+            reserved = isinstance(policy.base, Paging) and policy.base.layers == "reserved"
+            reuse = Prefix("oldest" if self.oldest_first and reserved else "blank")
+            return replace(policy, sharing=reuse)
         return policy
 
     def sizes(self, spec: str, model: Model) -> str:

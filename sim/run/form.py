@@ -26,18 +26,27 @@ def compiles(setup: "Setup", cost: "StepCost") -> bool:
     asked = os.environ.get(VARIABLE, "")
     if asked not in ("", "0", "1"):
         raise InputError(f"{VARIABLE}={asked}: expected 0 or 1")
-    if asked == "0" or setup.replicas > 1 or (not asked and len(setup.trace) < WARM):
+    if asked == "0" or (not asked and len(setup.trace) < WARM):
         return False
     if find_spec("numba") is None:
         if asked:
             raise InputError(f"{VARIABLE}=1: needs numba; expected pip install 'kvtwin[fast]'")
         return False
+    if _hindrance(setup, cost) is not None:
+        return False
+    return bool(asked) or len(setup.trace) >= COLD or _is_warm()
+
+
+def _hindrance(setup: "Setup", cost: "StepCost") -> str | None:
+    """Why a run can't be compiled here; None where it can."""
     from sim.run.compiled.build import has_place  # late: short runs never ask
     from sim.run.compiled.execute import hindrance
 
-    if hindrance(_job(setup, cost)) is not None or not has_place():
-        return False
-    return bool(asked) or len(setup.trace) >= COLD or _is_warm()
+    if setup.replicas > 1:
+        return "several engines are interpreted"
+    if not has_place():
+        return "there is no folder for its machine code"
+    return hindrance(_job(setup, cost))
 
 
 def _job(setup: "Setup", cost: "StepCost") -> "Job":
@@ -64,8 +73,11 @@ def _is_warm() -> bool:
 
 
 def note(setup: "Setup") -> str | None:
-    """A line on a run that is compiled."""
-    if not compiles(setup, setup.cost()):
+    """A line on a run that is compiled, or can't be where that is asked for."""
+    cost = setup.cost()
+    if not compiles(setup, cost):
+        if os.environ.get(VARIABLE) == "1":
+            return f"{VARIABLE}=1: this run is interpreted all the same, {_hindrance(setup, cost)}"
         return None
     first = "" if _is_warm() else "; compiling takes about a minute, once"
     return f"runs are compiled ({VARIABLE}=0 interprets them){first}"

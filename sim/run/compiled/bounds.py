@@ -21,12 +21,13 @@ if TYPE_CHECKING:
 AS_PER_US = 10**12
 
 
-def most_as(cost: StepCost, limits: Limits, manager: Manager) -> int:
+def most_as(cost: StepCost, limits: Limits, manager: Manager, longest: int) -> int:
     """More than any step, or any number in the sum of a request's steps, can come to.
 
-    A request takes at most as many steps as the longest context has tokens, and so does an event.
+    No context has more tokens than `longest`, and a request takes at most as many steps, as does an
+    event.
     """
-    longest = min(limits.max_model_len, manager.longest() + 1)
+    longest = min(longest, limits.max_model_len, manager.longest() + 1)
     most = Most(longest, limits.max_num_seqs, _tokens(limits, manager, longest))
     kind, known = cost_kind(cost), cast(Any, cost)
     if kind == ROOFLINE:

@@ -25,7 +25,7 @@ from sim.run.compiled.rules import NotLowered
 from sim.run.compiled.state import State, make_state
 from sim.run.compiled.tables import Table
 from sim.run.compiled.window import SLOTS
-from sim.run.tables import InMemory
+from sim.run.tables import InMemory, parts
 from workloads.schema import Trace
 
 DONE, FULL, SAMPLED, SHORT, FAILED = range(5)
@@ -68,7 +68,9 @@ def hindrance(job: Job) -> str | None:
         return "closed loops and sessions are interpreted"
     if job.interval_as % AS_PER_S and AS_PER_S % job.interval_as:
         return "its samples don't divide a second"
-    if most_as(cost, limits, job.manager) >= BOUND:
+    if most_as(cost, limits, job.manager, limits.max_model_len) >= BOUND and (
+        most_as(cost, limits, job.manager, _longest_context(job.trace)) >= BOUND
+    ):
         return "its steps may last longer than 64 bits of attoseconds"
     if most_room(job.manager, limits.max_num_seqs + 2) > ROOM:
         return "its sequences may share too many blocks one by one"
@@ -77,6 +79,11 @@ def hindrance(job: Job) -> str | None:
     except NotLowered as why:
         return f"a line has no rule: {why}"
     return None
+
+
+def _longest_context(trace: Trace) -> int:
+    lengths = {"prompt": trace.prompt_tokens, "output": trace.output_tokens}
+    return max(int((p + o).max(initial=0)) for p, o in parts(lengths, "prompt", "output"))
 
 
 def run_compiled(
@@ -93,7 +100,7 @@ def run_compiled(
     manager, cost = job.manager, job.cost
     scheduler = Scheduler(manager, job.limits, job.knows_longest)
     made = program(compiled)
-    parts: dict[str, Any] = {
+    objects: dict[str, Any] = {
         "scheduler": scheduler,
         "swap": scheduler.swap,
         "manager": manager,
@@ -102,11 +109,11 @@ def run_compiled(
     }
     for role in ("seen", "retained", "cut", "space", "cache", "blanks", "windows"):
         if hasattr(manager, role):
-            parts[role] = getattr(manager, role)
-    placed = regions(parts, job.trace, job.limits.max_num_seqs + 2)
+            objects[role] = getattr(manager, role)
+    placed = regions(objects, job.trace, job.limits.max_num_seqs + 2)
     placed["cost_weights"] = _weights(job.limits, cost)
     room = min(slots, max(1, len(job.trace)))
-    state = make_state(made, parts, placed, _table(cost), room)
+    state = make_state(made, objects, placed, _table(cost), room)
     horizon_as = 2**62 * AS_PER_S if job.horizon_as is None else job.horizon_as
     for name, as_ in (("loop_horizon_as", horizon_as), ("recorder_interval", job.interval_as)):
         state[f"{name}_s"], state[f"{name}_a"] = divmod(as_, AS_PER_S)
@@ -114,7 +121,7 @@ def run_compiled(
     assert kind is not None
     state["run_manager"], state["run_cost"] = MANAGERS.index(type(manager)), kind
     state["run_ahead"] = job.limits.rules.async_scheduling
-    state["run_spaces"] = "space" in parts
+    state["run_spaces"] = "space" in objects
     state["run_fast_forward"] = job.fast_forward
     state["run_host_byte_as"] = AS_PER_S // job.host_bytes_per_s
     state["recorder_recomputes"] = job.limits.pressure.preemption == "recompute"
@@ -122,7 +129,7 @@ def run_compiled(
     env = simpy.Environment(initial_time=0)
     env.process(_engine(env, made, state, kept))
     env.run()
-    give_back(made, state, parts)
+    give_back(made, state, objects)
     _tell(cost, state)
     check(state, manager)
     check_tally(manager)

@@ -86,7 +86,7 @@ def test_a_run_of_vllm_0_19_uses_the_oldest_free_block_first() -> None:
         for engine in ("vllm-0.19:padded_to=0", "vllm-0.19:oldest_first=false")
     )
     assert oldest == Paging(16) + Prefix(reuse="oldest") == prediction(measured).policy
-    assert blank == prediction(measured, engine="vllm-0.32").policy == Paging(16) + Prefix()
+    assert blank == prediction(measured, engine="vllm-0.32").policy == Paging(16) + Prefix("blank")
 
 
 def test_the_engine_keeps_a_block_to_itself() -> None:

@@ -11,6 +11,7 @@ from sim.policy.manager import Pool
 from sim.policy.paging import Paging
 from sim.policy.prefix import Prefix
 from sim.policy.registry import parse_policy
+from sim.policy.spec import Composition, Policy
 from sim.run.engine_presets import ENGINES, SOURCES, find_engine, parameters, server_limits
 from sim.run.simulation import execute, prepare
 from sim.sequence import Sequence
@@ -99,7 +100,7 @@ def test_windowed_layers_have_tables_of_their_own(model: str, blocks: int) -> No
         trace, model=model, engine="vllm-0.32:block_size=32", policy="paging",
         kv_cache_memory="24GiB", **options,
     )  # fmt: skip
-    assert setup.policy == Paging(32, layers="capped") + Prefix()
+    assert setup.policy == Paging(32, layers="capped") + Prefix("blank")
     pieces = setup.policy.manager(setup.pool).pieces()
     assert pieces is not None
     assert pieces[0] == blocks - 1
@@ -111,7 +112,7 @@ def test_layers_of_unequal_bytes_stay_whole() -> None:
     trace = first(read_trace("azure-2023-conv"), 2)
     model = str(Path(__file__).parents[1] / "model/configs/gemma-4-26b-a4b.json")
     setup = prepare(trace, model=model, gpu="h200", engine="vllm-0.32", policy="paging")
-    assert setup.policy == Paging(16) + Prefix()
+    assert setup.policy == Paging(16) + Prefix("blank")
 
 
 @pytest.mark.parametrize(("engine", "found"), [("vllm-0.19", 2), ("vllm-0.32", 4)])
@@ -149,3 +150,27 @@ def test_without_preemptions_and_shared_prompts_it_decides_nothing() -> None:
     assert {name: column.tobytes() for name, column in own.items()} == {
         name: column.tobytes() for name, column in blank.items()
     }
+
+
+@pytest.mark.parametrize(
+    ("engine", "spec", "reuse"),
+    [
+        ("vllm-0.19", "paging", "oldest"),
+        ("vllm-0.19", "paging+prefix", "oldest"),
+        ("vllm-0.19", "paging:block_size=32+int8+prefix", "oldest"),
+        ("vllm-0.19", "paging+prefix:reuse=blank", "blank"),
+        ("vllm-0.19", Paging(16) + Prefix(), "oldest"),
+        ("vllm-0.19", Paging(16) + Prefix("blank"), "blank"),
+        ("vllm-0.32", "paging+prefix", "blank"),
+        ("vllm-0.32", "paging+prefix:reuse=oldest", "oldest"),
+        ("default", "paging+prefix", "blank"),
+    ],
+)
+def test_blocks_are_used_again_as_the_engine_does_it_where_nobody_says_how(
+    engine: str, spec: str | Policy, reuse: str
+) -> None:
+    setup = prepare(
+        "azure-2023-conv", first=1, model="llama-2-7b", gpu="a100-80gb", engine=engine, policy=spec
+    )
+    assert isinstance(setup.policy, Composition)
+    assert setup.policy.sharing == Prefix(reuse)
