@@ -8,6 +8,7 @@ Interpolation is linear, never logarithmic, because kernels are linear in what t
 """
 
 from bisect import bisect_left, bisect_right
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
@@ -16,8 +17,9 @@ from sim.cost.base import Constant
 from sim.cost.steps.table import CostTable, ModelKey, Section
 from sim.model.geometry import Model
 from sim.plan import AS_PER_S, StepPlan
+from sim.policy.prefix import Prefix
 from sim.policy.registry import parse_policy
-from sim.policy.spec import Policy
+from sim.policy.spec import Composition, Policy
 from workloads.errors import InputError
 
 ENDLESS = 2**62
@@ -201,7 +203,14 @@ def interpolate(knots: tuple[int, ...], values: tuple[float, ...], at: float) ->
 
 def _section(table: CostTable, policy: Policy, kv_dtype: str) -> Section:
     for section in table.sections:
-        if section.kv_dtype == kv_dtype and parse_policy(section.policy) == policy:
+        if section.kv_dtype == kv_dtype and _timed(parse_policy(section.policy)) == _timed(policy):
             return section
     known = ", ".join(f"{section.policy} ({section.kv_dtype})" for section in table.sections)
     raise InputError(f"the cost table has no such policy with {kv_dtype} KV, only {known}")
+
+
+def _timed(policy: Policy) -> Policy:
+    """As far as times depend on it: not on which free blocks are used first."""
+    if isinstance(policy, Composition) and isinstance(policy.sharing, Prefix):
+        return replace(policy, sharing=Prefix())
+    return policy
