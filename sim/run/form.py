@@ -26,7 +26,7 @@ def compiles(setup: "Setup", cost: "StepCost") -> bool:
     asked = os.environ.get(VARIABLE, "")
     if asked not in ("", "0", "1"):
         raise InputError(f"{VARIABLE}={asked}: expected 0 or 1")
-    if asked == "0" or (not asked and len(setup.trace) < WARM):
+    if asked == "0" or setup.replicas > 1 or (not asked and len(setup.trace) < WARM):
         return False
     if find_spec("numba") is None:
         if asked:

@@ -21,7 +21,7 @@ from sim.model.presets import find_model
 from sim.plan import AS_PER_S, Done, Execute, StepPlan
 from sim.run import replicas
 from sim.run.folder import write_run
-from sim.run.form import compiles
+from sim.run.form import compiles, note
 from sim.run.interval import interval
 from sim.run.lockstep import lockstep
 from sim.run.options import RunOptions
@@ -244,6 +244,7 @@ def test_it_is_interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KVTWIN_COMPILE", "1")
     two = setup(trace(*THREE), data_parallel=2)
     assert not compiles(two, two.cost())
+    assert "several engines are interpreted" in str(note(two))
 
 
 @pytest.mark.parametrize(
