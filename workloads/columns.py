@@ -61,6 +61,11 @@ def read_columns(
                     if column is None:
                         column = _array(file, name, parquet.read(columns=[name])[name], kind)
                     found[name] = column
+                    if len(column) != (rows := parquet.metadata.num_rows):
+                        raise InputError(
+                            f"{file}: column {name!r} ends after {len(column):,} of {rows:,} rows, "
+                            f"expected a whole file: {what}"
+                        )
     except MemoryError:
         raise
     except (OSError, ValueError, pa.ArrowException) as error:
