@@ -1,5 +1,7 @@
 """How many requests fit, against numbers worked out by hand, from papers and from engine logs."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -183,7 +185,12 @@ def test_a_million_requests_under_capped_windows(monkeypatch: pytest.MonkeyPatch
     68 on, in 3. Of ten million blocks, 10 each serve a million requests, and none is left."""
     placed: list[int] = []
     place = sizing._place
-    monkeypatch.setattr(sizing, "_place", lambda *given: placed.append(1) or place(*given))
+
+    def counted(*given: Any) -> Any:
+        placed.append(1)
+        return place(*given)
+
+    monkeypatch.setattr(sizing, "_place", counted)
     fit = fill(parse_policy("paging:layers=capped").manager(of_two_kinds(10_000_009, 32)), 100)
     assert fit.requests == 1_000_000
     assert fit.live_bytes == 1_000_000 * (100 + 32) * 8
