@@ -12,8 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.campaigns.__main__ import processor  # noqa: E402
-from benchmarks.process import kvtwin, measure, median  # noqa: E402
+from benchmarks.process import kvtwin, measure, median, processor  # noqa: E402
 from benchmarks.recorded import coverage, facts, fits, small, steps, tables  # noqa: E402
 from benchmarks.recorded.markdown import markdown  # noqa: E402
 from benchmarks.recorded.replay import RUNS  # noqa: E402

@@ -2,6 +2,7 @@
 
 import json
 import os
+import platform
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -56,3 +57,11 @@ def measure(
 def median(runs: Sequence[Usage]) -> Usage:
     """Each figure's own median."""
     return Usage(*(sorted(values)[len(values) // 2] for values in zip(*runs, strict=True)))
+
+
+def processor() -> str:
+    """The processor's name, where the system tells it."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return (names or [platform.machine()])[0]

@@ -7,7 +7,6 @@ seven policies are in wall-clock time, for that is what a second process saves.
 import os
 import platform
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -18,7 +17,7 @@ from typing import NamedTuple
 
 from benchmarks import machine_code
 from benchmarks.commands import growth, help_command, seven_policies, table_command
-from benchmarks.process import measure, median
+from benchmarks.process import measure, median, processor
 from benchmarks.simpy_floor import wait_for
 from benchmarks.workload import OTHERS, POLICIES, hour, loop, table
 from sim.run.simulation import Setup
@@ -42,7 +41,7 @@ class Loop(NamedTuple):
 
 
 def main() -> None:
-    print(f"{date.today()}, {_processor()}, {os.cpu_count()} cores, {platform.python_version()}")
+    print(f"{date.today()}, {processor()}, {os.cpu_count()} cores, {platform.python_version()}")
     print("\n| ratio | what | measured | target |\n|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
         for row in chain(_loops(), _machine_code(), _processes(Path(folder))):
@@ -125,13 +124,6 @@ def _processes(folder: Path) -> Iterator[Row]:
     ratio = f"{seven[1].wall_s / seven[2].wall_s:.2f} × quicker"
     text = f"{seven[2].wall_s:.2f} s wall against {seven[1].wall_s:.2f}"
     yield Row(ratio, "hour: seven policies, 2 processes against 1", text)
-
-
-def _processor() -> str:
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.processor() or sys.platform
 
 
 if __name__ == "__main__":

@@ -57,8 +57,7 @@ def check_fields(
         if expected is None:
             checked = plain(f"{prefix}{field.name}", value, field.type)
         else:
-            whole = isinstance(value, Integral) and not isinstance(value, bool)
-            checked = int(value) if whole else value
+            checked = int(value) if is_whole(value) else value
         if checked is not value:
             object.__setattr__(options, field.name, checked)  # frozen for all but this
 
@@ -71,6 +70,11 @@ def check_arguments(function: Callable[..., Any], given: Mapping[str, Any]) -> d
     return {
         name: plain(name, value, function.__annotations__[name]) for name, value in given.items()
     }
+
+
+def is_whole(value: Any) -> bool:
+    """Whether it is a whole number, Python's or numpy's, and no truth value."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def plain(name: str, value: Any, hint: Any) -> Any:

@@ -9,7 +9,6 @@ runs.
 import argparse
 import json
 import os
-import platform
 import resource
 import shutil
 import subprocess
@@ -22,6 +21,7 @@ from typing import Any
 
 from benchmarks.campaigns.page import COUNTS, page
 from benchmarks.campaigns.plan import CAMPAIGNS, TALK, Campaign, tiny
+from benchmarks.process import processor
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "validation-cpu.md"
@@ -133,14 +133,6 @@ def command(
 def _children_s() -> float:
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
-
-
-def processor() -> str:
-    """The processor's name, where the system tells it."""
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return (names or [platform.machine()])[0]
 
 
 if __name__ == "__main__":

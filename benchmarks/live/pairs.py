@@ -19,6 +19,7 @@ from typing import Any
 
 from benchmarks.live.load import BLOCK, LOADS, Load, hash_ids
 from benchmarks.live.table import POINTS, table_of
+from benchmarks.process import processor
 from sim.cost.steps.table import CostTable, Hardware
 from sim.measured.comparison import errors, side_by_side
 from sim.measured.prediction import prediction
@@ -83,11 +84,9 @@ def step_times(answer: dict[str, Any], clock: str = CPU_TIME) -> CostTable:
 
 def this_cpu(clock: str) -> Hardware:
     """The processor by name; its rates aren't measured, for the table's times are whole steps."""
-    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    name = next(line.split(": ")[1] for line in lines if line.startswith("model name"))
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return Hardware(
-        kind="cpu", name=name, threads=1, memory_bytes=memory, copy_bytes_per_s=1,
+        kind="cpu", name=processor(), threads=1, memory_bytes=memory, copy_bytes_per_s=1,
         matmul_flops_per_s=1, clock=clock,
     )  # fmt: skip
 

@@ -5,7 +5,6 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from workloads.console import console, print_json, sheet
-from workloads.errors import InputError
 
 
 def compare_policies(
@@ -44,6 +43,7 @@ def compare_policies(
     json
         Print JSON, in bytes, instead of a table.
     """
+    from sim.engine.limits import Limits
     from sim.hardware import find_device
     from sim.memory.approaches import APPROACHES, compare
     from sim.memory.ledger import kv_budget
@@ -58,8 +58,8 @@ def compare_policies(
         zip(requests.prompt_tokens.tolist(), requests.output_tokens.tolist(), strict=True)
     )
     ledger = kv_budget(find_model(model), find_device(gpu), tp=tp, kv_dtype="fp16")
-    if max_model_len is not None and max_model_len < 2:
-        raise InputError(f"max_model_len={max_model_len}, expected at least 2")
+    if max_model_len is not None:
+        Limits(max_model_len=max_model_len)  # raises what `simulate` does
     pool = ledger.pool(max_model_len)
     approaches = {spec: APPROACHES.get(spec, "") for spec in policy or APPROACHES}
     rows = []

@@ -62,9 +62,8 @@ class Engine:
         if label == "paging":
             capped = self.window_groups and _windows_of_equal_layers(model)
             placement = Paging(self.block_size, layers="capped" if capped else "reserved")
-            reuse = Prefix("oldest" if self.oldest_first and not capped else "blank")
-            return placement + reuse if self.prefix_caching else placement
-        if isinstance(policy, Composition) and policy.sharing == Prefix(None):
+            policy = placement + Prefix() if self.prefix_caching else placement
+        if isinstance(policy, Composition) and policy.sharing == Prefix():
             reserved = isinstance(policy.base, Paging) and policy.base.layers == "reserved"
             reuse = Prefix("oldest" if self.oldest_first and reserved else "blank")
             return replace(policy, sharing=reuse)

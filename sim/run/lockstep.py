@@ -19,6 +19,7 @@ from sim.model.geometry import Model
 from sim.plan import Done, Execute, Sleep
 from sim.run.costs import Costs, FixedCost
 from sim.run.options import RunOptions
+from sim.run.step_costs import kernel_table
 from workloads.errors import InputError
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def ranks_cost(setup: "Setup") -> RanksCost:
     from sim.cost.kernels.ranks import TableRanks  # late: few runs have measurements
 
     collectives = Collectives(model, device, setup.profile.meta.get("all_reduce"))
-    return TableRanks(setup.kernel_table(setup.profile), collectives, ranks)
+    return TableRanks(kernel_table(setup, setup.profile), collectives, ranks)
 
 
 def lockstep(

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from importlib import import_module
-from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
@@ -12,7 +11,7 @@ from sim.engine.limits import Batching, Preemption, Victim
 from sim.run.routing import RouterName as Router
 from sim.units import parse_bytes
 from workloads.errors import InputError
-from workloads.given import check_fields, plain, said
+from workloads.given import check_fields, is_whole, plain, said
 
 if TYPE_CHECKING:
     from sim.cost.kernels.profile import Profile
@@ -222,8 +221,7 @@ def _instead(name: str, value: Any) -> str | None:
     if value is None and name in ("gpu", "cost", "profile"):
         return ""
     if name == "warm_up" and not isinstance(value, str | None):
-        whole = isinstance(value, Integral) and not isinstance(value, bool)
-        return "" if whole else "text such as 300s, or a whole number of requests"
+        return "" if is_whole(value) else "text such as 300s, or a whole number of requests"
     if name in _TEXTS and value is not None and not isinstance(value, str):
         return f"text such as {_TEXTS[name]}"
     if name not in _THINGS:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from sim.cost.base import StepCost
-from sim.cost.roofline import Roofline
 from sim.engine.ahead import serve_ahead
 from sim.engine.closed_loop import ClosedLoop
 from sim.engine.limits import Limits, Pressure
@@ -22,7 +21,7 @@ from sim.model.geometry import Model
 from sim.model.kv_formats import limitation
 from sim.policy.manager import Manager, Pool
 from sim.policy.registry import label_of, parse_policy
-from sim.policy.spec import Policy, format_under
+from sim.policy.spec import Policy
 from sim.run.costs import CostSpec, find_costs
 from sim.run.driver import run_simulated
 from sim.run.engine_presets import DEFAULT, Engine
@@ -43,8 +42,9 @@ from sim.run.metrics import Metric
 from sim.run.money import Money, money
 from sim.run.options import RunOptions
 from sim.run.sampling import sample_interval
-from sim.run.seam import manager_of, own_cost, told_by
+from sim.run.seam import manager_of, told_by
 from sim.run.service_level import ServiceLevel, parse_level
+from sim.run.step_costs import step_cost
 from sim.run.warm_up import WarmUp, parse_warm_up
 from workloads.errors import InputError
 from workloads.schema import Trace, TraceLike
@@ -53,7 +53,6 @@ from workloads.spec import suggestion
 if TYPE_CHECKING:
     import pandas as pd
 
-    from sim.cost.kernels.model import KernelTable
     from sim.cost.kernels.profile import Profile
     from sim.cost.steps.table import CostTable
 
@@ -139,34 +138,7 @@ class Setup:
             from sim.run.lockstep import ranks_cost  # late: few runs have ranks
 
             return ranks_cost(self)
-        if self.own_cost is not None:
-            return own_cost(self.own_cost, self)
-        if self.cost_table is not None:
-            from sim.cost.steps.model import Calibrated  # late: few runs have measurements
-
-            token_bytes = self.manager().pool.token_bytes
-            return Calibrated(
-                self.cost_table, self.model, self.policy, self.ledger.kv.name, token_bytes
-            )
-        if self.profile is None:
-            return Roofline(self.model, self.device, self.tp)
-        return self.kernel_table(self.profile)
-
-    def kernel_table(self, profile: "Profile") -> "KernelTable":
-        """A fresh cost model of one engine over those measured kernels."""
-        from sim.cost.kernels.model import KernelTable  # late: few runs have measurements
-
-        with told_by(self.policy, self.label):
-            kv = format_under(self.policy, self.ledger.kv)
-        return KernelTable(
-            self.model,
-            self.device,
-            profile,
-            tp=self.tp,
-            token_bytes=self.pool.token_bytes,
-            kv=kv,
-            rules=self.engine.kernels,
-        )
+        return step_cost(self)
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,6 @@
 Steps are carried out and recorded as `plan`, so the two change places for that.
 """
 
-from typing import Any
-
 from sim.run.compiled.given import (
     END,
     IDLE,
@@ -17,14 +15,10 @@ from sim.run.compiled.given import (
     recorder_sample,
     recorder_stepped,
 )
+from sim.run.compiled.made import made
 
-
-def _made(*_: Any) -> Any:
-    raise NotImplementedError("is made by lower")
-
-
-scheduler_schedule = scheduler_advance = scheduler_complete = scheduler_depart = _made
-scheduler_takes_arrivals = _made
+scheduler_schedule = scheduler_advance = scheduler_complete = scheduler_depart = made
+scheduler_takes_arrivals = made
 
 # Places in S, which `build` decides.
 arrivals_next_as_a = arrivals_next_as_s = flight_context = flight_decodes = flight_finished = 0

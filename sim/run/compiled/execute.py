@@ -25,8 +25,9 @@ from sim.run.compiled.rules import NotLowered
 from sim.run.compiled.state import State, make_state
 from sim.run.compiled.tables import Table
 from sim.run.compiled.window import SLOTS
-from sim.run.tables import InMemory, parts
+from sim.run.tables import InMemory
 from workloads.schema import Trace
+from workloads.spool import slices
 
 DONE, FULL, SAMPLED, SHORT, FAILED = range(5)
 BOUND = 2**62
@@ -82,8 +83,8 @@ def hindrance(job: Job) -> str | None:
 
 
 def _longest_context(trace: Trace) -> int:
-    lengths = {"prompt": trace.prompt_tokens, "output": trace.output_tokens}
-    return max(int((p + o).max(initial=0)) for p, o in parts(lengths, "prompt", "output"))
+    prompt, output = trace.prompt_tokens, trace.output_tokens
+    return max((int((prompt[rows] + output[rows]).max()) for rows in slices(trace)), default=0)
 
 
 def run_compiled(

@@ -6,18 +6,13 @@ its room in between, a heap of three integers an entry its room.
 """
 
 from math import sqrt
-from typing import Any
 
 from sim.run.compiled.lists import deque_append, list_extend
+from sim.run.compiled.made import made
 
-
-def _made(*_: Any) -> Any:
-    raise NotImplementedError("is made by lower")
-
-
-loop_turn = loop_woke = loop_ran = ahead_turn = ahead_woke = ahead_ran = _made
-scheduler_servable = scheduler__longest_context = noted_holes = cost_linear = _made
-manager_tallied = manager_reads = _made
+loop_turn = loop_woke = loop_ran = ahead_turn = ahead_woke = ahead_ran = made
+scheduler_servable = scheduler__longest_context = noted_holes = cost_linear = made
+manager_tallied = manager_reads = made
 
 # Places in S, which `build` decides.
 WIDTH = 0  # of a request

@@ -1,17 +1,11 @@
 """Step times from tables of kernels, as `sim.cost.kernels` has them; those of any cost model."""
 
-from typing import Any
-
 from sim.run.compiled.lists import bit_length
+from sim.run.compiled.made import made
 from sim.run.compiled.measured_lines import UNBOUNDED, _along, _say, _segment
 from sim.run.compiled.measured_steps import steps_linear
 
-
-def _made(*_: Any) -> Any:
-    raise NotImplementedError("is made by lower")
-
-
-cost_step_as = _made
+cost_step_as = made
 
 # Places in S, which `build` decides.
 cost__byte_as = cost__step_as = kernel_chunk_row = kernel_contexts = kernel_decode_row = 0

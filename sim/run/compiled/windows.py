@@ -5,14 +5,9 @@ that are kept beside the batch. What a sum does is lowered from its class, on th
 so a window's numbers take its place for that. Groups of layers are triples behind their number.
 """
 
-from typing import Any
+from sim.run.compiled.made import made
 
-
-def _made(*_: Any) -> Any:
-    raise NotImplementedError("is made by lower")
-
-
-seen_add = seen_remove = seen_linear_for = seen_advance = _made
+seen_add = seen_remove = seen_linear_for = seen_advance = made
 
 # Places in S, which `build` decides.
 seen_cap = seen_total = seen_growing = seen__span = seen__ends = seen__queued = seen__order = 0
