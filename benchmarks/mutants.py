@@ -49,11 +49,10 @@ MUTANTS = (
     ),
     Mutant(
         "side of the sample search swapped",
-        "sim/measured/comparison.py",
-        'np.searchsorted(line["time_s"], seconds, side="left")',
-        'np.searchsorted(line["time_s"], seconds, side="right")',
-        "tests/sim/measured/test_comparison.py"
-        "::test_a_recorder_sees_the_first_sample_at_or_after_its_second",
+        "sim/measured/series.py",
+        'row = np.searchsorted(ends, seconds, side="left")',
+        'row = np.searchsorted(ends, seconds, side="right")',
+        "tests/sim/measured/test_series.py::test_a_report_is_of_the_last_step_that_ended",
     ),
     Mutant(
         "pages reused in the other order",
@@ -87,8 +86,8 @@ MUTANTS = (
     Mutant(
         "TPOT divided by all tokens",
         "reports/request_times.py",
-        'np.where(r["generated_tokens"] > 1, r["generated_tokens"] - 1, 1)',
-        'np.where(r["generated_tokens"] > 1, r["generated_tokens"], 1)',
+        "several = np.where(tokens > 1, tokens - 1, 1)",
+        "several = np.where(tokens > 1, tokens, 1)",
         f"{METRIC_TESTS}::test_latencies_are_those_of_the_stamps",
     ),
     Mutant(
@@ -100,9 +99,9 @@ MUTANTS = (
     ),
     Mutant(
         "prompts of refused requests among the throughput",
-        METRICS,
-        'prompts = int(requests["prompt_tokens"][done].sum())',
-        'prompts = int(requests["prompt_tokens"].sum())',
+        "sim/run/totals.py",
+        "int(prompt[(status == FINISHED) | (status == TRUNCATED)].sum())",
+        "int(prompt.sum())",
         f"{METRIC_TESTS}::test_throughput",
     ),
     Mutant(
@@ -143,9 +142,9 @@ MUTANTS = (
     ),
     Mutant(
         "values of quantised tokens not stored",
-        "sim/policy/storage.py",
-        "return Stored(heads * sum(key), heads * sum(value),",
-        "return Stored(heads * sum(key), heads * sum(key) * 0,",
+        "sim/model/layers.py",
+        "return heads * sum(key), heads * sum(value),",
+        "return heads * sum(key), 0 * sum(value),",
         f"{ANSWERS}::test_stored_bytes_of_llama_3_8b",
     ),
     Mutant(
