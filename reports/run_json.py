@@ -182,5 +182,8 @@ class RunInfo(Part):
     horizon_s: Number | None = None  # where it was stopped, whoever waited
     warm_up: WarmUp | None = None
     replay: Literal["answers", "stamps"] | None = None  # of a trace with sessions
+    replicas: Whole = 1  # independent engines; all have the device's ledger, the pool is their sum
+    data_parallel: Whole = 1  # engines in lockstep that share experts
+    router: str | None = None  # in front of several
     counted: tuple[str, ...] = ()  # metrics that a measured engine counted itself
     metrics: tuple[Metric, ...]

@@ -12,7 +12,7 @@ from reports.formats import counted, gib, listed, number, power, rate
 from reports.language import tr
 from reports.load import Run
 from reports.ranking import one_trace
-from reports.run_json import LedgerLine, Metric
+from reports.run_json import LedgerLine, Metric, RunInfo
 
 SHOWN_REFUSED = 10
 
@@ -160,9 +160,20 @@ def facts(run: Run) -> tuple[tuple[str, str], ...]:
         ("Device", " · ".join(device)),
         ("KV budget", " · ".join(budget)),
         ("Limits", " · ".join(_limits(info.limits))),
-        ("Engine", info.engine or "default"),
+        ("Engine", " · ".join((info.engine or "default", *_engines(info)))),
         ("Times", times(run)),
     )
+
+
+def _engines(info: RunInfo) -> list[str]:
+    """How many stand behind which router; nothing where there is one."""
+    if info.data_parallel > 1:
+        many = counted(info.data_parallel, "data-parallel rank")
+    elif info.replicas > 1:
+        many = counted(info.replicas, "replica")
+    else:
+        return []
+    return [many] if info.router is None else [many, tr("routed {how}", how=info.router)]
 
 
 def warm_up(run: Run) -> str:

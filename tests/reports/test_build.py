@@ -121,6 +121,20 @@ def test_limits_are_in_words(write_run: Write) -> None:
     assert "at most 1,256 requests at once · static batching · from the future 7" in page
 
 
+def test_several_engines_are_in_the_setup(write_run: Write) -> None:
+    runs = [
+        write_run(PAGING, "one"),
+        write_run(PAGING, "three", replicas=3, router="least-loaded"),
+        write_run(PAGING, "ranks", data_parallel=2, router="round-robin"),
+    ]
+    alone = render(load_runs(runs[1:2]))
+    assert "<dt>Engine</dt><dd>default · 3 replicas · routed least-loaded</dd>" in alone
+    page = render(load_runs(runs))
+    assert "2 data-parallel ranks · routed round-robin" in page
+    assert "These runs differ in engine" in page
+    assert "replica" not in render(load_runs(runs[:1]))
+
+
 def test_every_chart_has_a_sentence_for_browsers_without_javascript(page: str) -> None:
     assert page.count("<noscript>") == len(charts(page))
 
