@@ -153,6 +153,27 @@ def test_contexts_that_no_line_beside_the_batch_has_are_beyond() -> None:
         assert model.extrapolated_share == beyond, (batch, context)
 
 
+def test_chunks_that_no_line_beside_theirs_has_are_beyond() -> None:
+    """One token was timed after up to 1,000, 64 after up to 500, 256 after none; steps of 512."""
+    measured = table()
+    (section,) = measured.sections
+    lines = [
+        line.model_copy(update={"past": knots, "seconds": tuple(1e-3 + 1e-6 * k for k in knots)})
+        for line, knots in zip(section.prefill, [(0, 1000), (0, 500), (0,)], strict=True)
+    ]
+    dense = measured.dense.model_copy(update={"knots": (1, 512)})
+    short = measured.model_copy(
+        update={"dense": dense, "sections": (section.model_copy(update={"prefill": lines}),)}
+    )
+    for tokens, past, beyond in (
+        (1, 1000, 0), (1, 1001, 1), (64, 500, 0), (64, 501, 1), (256, 0, 0), (256, 1, 1),
+        (10, 900, 0), (100, 400, 0), (100, 600, 1), (257, 0, 1),
+    ):  # fmt: skip
+        model = Calibrated(short, MODEL, PAGING, "auto", TOKEN)
+        model.linear(plan(0, 0, chunks=(Chunk(0, past, tokens, True),)))
+        assert model.extrapolated_share == beyond, (tokens, past)
+
+
 def test_windows_read_no_more_than_they_keep() -> None:
     chunk = (Chunk(0, 4000, 64, True),)
     capped, at_cap = cost(kept=500), plan(0, 0, chunks=(Chunk(0, 500, 64, True),))

@@ -65,7 +65,11 @@ class Calibrated:
             )
         self._most_tokens = table.dense.knots[-1]
         self._most_batch = self._section.decode[-1].batch
-        self.reaches = [self._reach(batch) for batch in range(self._most_batch + 1)]
+        self._most_chunk = self._section.prefill[-1].tokens
+        self.reaches = _reaches([(line.batch, line.context[-1]) for line in self._section.decode])
+        """By batch: tokens of a context from which on it is beyond what was measured."""
+        self.past_reaches = _reaches([(one.tokens, one.past[-1]) for one in self._section.prefill])
+        """By length of a chunk: the most tokens before it that were measured."""
         self._steps = self._outside = 0
         self._dense = cache(self._dense_as)
         self._sampling = cache(self._sampling_as)
@@ -106,14 +110,16 @@ class Calibrated:
     def linear(self, plan: StepPlan) -> tuple[int, int, int]:
         """(first, growth, valid) of the plan in attoseconds; see `StepCost`."""
         tokens = samples = plan.decodes
-        first = 0
+        first, outside = 0, False
         for _, start, length, last in plan.chunks:
             tokens += length
             samples += last
             first += self._chunk(length, start)
+            outside |= self._past(start) > self.past_reaches[min(length, self._most_chunk)]
+            outside |= length > self._most_chunk
         first += self._dense(tokens) + self._sampling(samples)
         self._steps += 1
-        outside = tokens > self._most_tokens or plan.decodes > self._most_batch
+        outside |= tokens > self._most_tokens or plan.decodes > self._most_batch
         growth, valid = 0, plan.max_steps
         if plan.decodes:
             bounds, segments = self._segments(plan.decodes)
@@ -133,12 +139,10 @@ class Calibrated:
             valid = min(valid, (first - 1) // -growth + 1)
         return first, growth, valid
 
-    def _reach(self, batch: int) -> int:
-        """Tokens of a context from which on the lines on either side of the batch end."""
-        lines = self._section.decode
-        at = bisect_left(lines, batch, key=lambda line: line.batch)
-        exact = lines[at].batch == batch
-        return max(line.context[-1] for line in lines[at if exact else max(0, at - 1) : at + 1])
+    def _past(self, start: int) -> int:
+        """Tokens before a chunk that begins at `start`, as far as they are kept."""
+        kept = self._section.kept_tokens
+        return start if kept is None else min(start, kept)
 
     # -- parts of a step, in attoseconds -----------------------------------------------------
 
@@ -152,9 +156,7 @@ class Calibrated:
 
     def _chunk_as(self, tokens: int, start: int) -> int:
         """Attention of one chunk: a step of it alone, without its dense part."""
-        kept = self._section.kept_tokens
-        past = start if kept is None else min(start, kept)
-        lines = self._section.prefill
+        past, lines = self._past(start), self._section.prefill
         values = [interpolate(line.past, line.seconds, past) for line in lines]
         knots = tuple(line.tokens for line in lines)
         whole = round(interpolate(knots, tuple(values), tokens) * AS_PER_S)
@@ -181,6 +183,20 @@ class Calibrated:
             segments.append(_Segment(contexts[0] * token, round(times[0]) - rest, 0))
         segments.append(segments[-1]._replace(until_bytes=ENDLESS))
         return [segment.until_bytes for segment in segments[:-1]], segments
+
+
+def _reaches(lines: list[tuple[int, int]]) -> list[int]:
+    """For each size up to the largest: the furthest knot of the lines on either side of it.
+
+    `lines`: (size, furthest knot), sizes ascending.
+    """
+    sizes = [size for size, _ in lines]
+    found = []
+    for size in range(sizes[-1] + 1):
+        at = bisect_left(sizes, size)
+        first = at if sizes[at] == size else max(0, at - 1)
+        found.append(max(furthest for _, furthest in lines[first : at + 1]))
+    return found
 
 
 def too_steep(first_as: int, tokens: int, read_bytes: int) -> InputError:

@@ -29,6 +29,7 @@ LONGEST_STEP_S = 1e6
 Seconds = Annotated[float, Field(strict=True, ge=-LONGEST_STEP_S, le=LONGEST_STEP_S)]
 Duration = Annotated[float, Field(strict=True, gt=0, le=LONGEST_STEP_S)]
 Count = Annotated[int, Field(strict=True, ge=1, le=2**60)]
+Size = Annotated[int, Field(strict=True, ge=1, le=2**20)]  # of a batch or chunk
 Knots = Annotated[tuple[Count, ...], Field(min_length=1)]
 Whole = Annotated[int, Field(strict=True, ge=0, le=2**60)]
 FromZero = Annotated[tuple[Whole, ...], Field(min_length=1)]
@@ -61,7 +62,7 @@ class Line(_Part):
 class DecodeLine(_Part):
     """Steps of one batch size, by context."""
 
-    batch: Count
+    batch: Size
     context: Knots
     seconds: tuple[Duration, ...]
 
@@ -74,7 +75,7 @@ class DecodeLine(_Part):
 class PrefillLine(_Part):
     """Steps of one chunk length, by tokens before it."""
 
-    tokens: Count
+    tokens: Size
     past: FromZero
     seconds: tuple[Duration, ...]
 

@@ -137,9 +137,11 @@ def steps_table(cost: "Calibrated") -> Table:
         ),
         "steps_contexts": table.put([len(contexts), *contexts]),
         "steps_reach": table.put(cost.reaches),
+        "steps_past_reach": table.put(cost.past_reaches),
         "steps_kept": ENDLESS if section.kept_tokens is None else section.kept_tokens,
         "steps_token_bytes": section.token_bytes,
         "steps_most_tokens": cost._most_tokens,
         "steps_most_batch": cost._most_batch,
+        "steps_most_chunk": cost._most_chunk,
     }
     return table

@@ -6,6 +6,7 @@ from sim.run.compiled.measured_lines import AS_PER_S, UNBOUNDED, _along, _crossi
 measured_at = plan_decodes = plan_growth_bytes = plan_max_steps = plan_read_bytes = 0
 run_failed = steps_answers = steps_contexts = steps_decode_row = steps_dense = 0
 steps_failed_first = steps_failed_tokens = steps_kept = steps_most_batch = steps_most_tokens = 0
+steps_most_chunk = steps_past_reach = 0
 steps_outside = steps_prefill_row = steps_reach = steps_sampling = steps_token_bytes = 0
 t_chunks = 0
 
@@ -29,16 +30,18 @@ def _steps_chunk(S: list[int], F: list[float], tokens: int, start: int) -> int:
 
 def steps_linear(S: list[int], F: list[float]) -> tuple[int, int, int]:
     n, read, grows = S[plan_decodes], S[plan_read_bytes], S[plan_growth_bytes]
-    tokens, samples, first = n, n, 0
+    tokens, samples, first, outside = n, n, 0, False
     chunks = S[t_chunks]
     for i in range(S[chunks]):
         start, length = S[chunks + 2 + 4 * i], S[chunks + 3 + 4 * i]
         tokens += length
         samples += S[chunks + 4 + 4 * i]
         first += _steps_chunk(S, F, length, start)
+        reach = S[S[measured_at] + S[steps_past_reach] + min(length, S[steps_most_chunk])]
+        outside = outside or length > S[steps_most_chunk] or min(start, S[steps_kept]) > reach
     first += _steps_dense(S, F, tokens) + _steps_sampling(S, F, samples)
     S[steps_answers] += 1
-    outside = tokens > S[steps_most_tokens] or n > S[steps_most_batch]
+    outside = outside or tokens > S[steps_most_tokens] or n > S[steps_most_batch]
     growth, valid = 0, S[plan_max_steps]
     if n:
         until, intercept, slope = _steps_segment(S, F, n, read)
