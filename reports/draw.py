@@ -34,6 +34,7 @@ def draw(page: Path, folder: Path) -> list[Path]:
     written = []
     with opened(page) as shown:
         shown.evaluate("drawAll(false)")
+        sheet = shown.context.new_page()  # one for all: opening a page takes a second of CPU
         for id in shown.evaluate("[...document.querySelectorAll('.chart')].map(c => c.id)"):
             svg = shown.evaluate(
                 "async ([id, width]) => { const c = document.getElementById(id);"
@@ -44,7 +45,7 @@ def draw(page: Path, folder: Path) -> list[Path]:
             )
             place = folder / f"{id}.svg"
             place.write_text(svg, encoding="utf-8")
-            written += [place, _pdf(shown, svg, folder / f"{id}.pdf")]
+            written += [place, _pdf(sheet, svg, folder / f"{id}.pdf")]
     return written
 
 
@@ -78,17 +79,15 @@ def opened(file: Path, scheme: Literal["light", "dark"] = "light") -> Iterator["
         browser.close()
 
 
-def _pdf(page: "Page", svg: str, place: Path) -> Path:
-    """The SVG on a sheet of its own size."""
+def _pdf(sheet: "Page", svg: str, place: Path) -> Path:
+    """The SVG alone on the sheet, which takes its size."""
     size = re.search(r'width="([\d.]+)" height="([\d.]+)"', svg)
     width, height = (size[1], size[2]) if size else (str(WIDTH), "600")
-    sheet = page.context.new_page()
     sheet.set_content(
         f"<style>@page{{size:{width}px {height}px;margin:0}}body{{margin:0}}svg{{display:block}}"
         f"</style>{svg}"
     )
     content = sheet.pdf(width=f"{width}px", height=f"{height}px", print_background=True)
-    sheet.close()
     # The time of making is not part of a figure.
     place.write_bytes(
         re.sub(rb"/(Creation|Mod)Date \(D:\d{14}", rb"/\1Date (D:20000101000000", content)

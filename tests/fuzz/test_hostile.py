@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from reports.build import write_report
+from tests.reports.browsing import Opens, browser, needs_chromium, opens, settle, tab
 from tests.reports.synthetic import Spec, write_folder
-from tests.reports.test_browser import CHROMIUM, Opened, browser
 
-__all__ = ["browser"]  # a fixture
+__all__ = ["browser", "opens", "tab"]  # fixtures
 
 ROOT = Path(__file__).parents[2]
 CORES = (
@@ -59,20 +59,19 @@ def test_there_are_a_hundred() -> None:
     assert len(set(TEXTS)) == 100
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
+@needs_chromium
 @pytest.mark.parametrize("part", [0, 1, 2, 3])
 def test_no_page_runs_links_or_obeys_them(
-    browser: Any, folders: list[Path], tmp_path: Path, part: int
+    opens: Opens, folders: list[Path], tmp_path: Path, part: int
 ) -> None:
     """No script, no live link but the page's own, nothing asked of the network, no raw control."""
     page = write_report(folders[part * 5 : part * 5 + 5], tmp_path / "report.html")
     text = page.read_text(encoding="utf-8")
     for raw in ("\x1b", "\x07", "\x9b", "\u202e", "\u2066"):
         assert text.count(raw) == 0
-    opened = Opened(browser, page)
-    opened.page.wait_for_timeout(500)
+    opened = opens(page)
     opened.page.evaluate("window.scrollTo(0, document.body.scrollHeight)")
-    opened.page.wait_for_timeout(500)
+    settle(opened.page)
     assert opened.page.evaluate("window.hit") is None
     links = opened.page.evaluate(
         "[...document.querySelectorAll('a')].map(a => a.getAttribute('href')"

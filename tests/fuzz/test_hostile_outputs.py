@@ -26,14 +26,13 @@ from reports.perfetto import perfetto
 from tests.fuzz.mutate import CASES
 from tests.fuzz.test_hostile import CORES, ROOT, TEXTS, with_texts
 from tests.made_up import write_model
+from tests.reports.browsing import Opened, Opens, browser, needs_chromium, opens, settle, tab
 from tests.reports.synthetic import Spec, write_folder
-from tests.reports.test_browser import CHROMIUM, Opened, browser
 
-__all__ = ["browser"]  # a fixture
+__all__ = ["browser", "opens", "tab"]  # fixtures
 
 RAW = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 SOME = TEXTS if CASES >= 100 else [TEXTS[5 * core] for core in (0, 2, 4, 11)]
-needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
 
 
 def as_name(text: str) -> str:
@@ -54,7 +53,7 @@ def named(folder: Path, texts: list[str], **more: Any) -> list[Path]:
 
 def harmless(opened: Opened) -> None:
     """No script ran, no link leads out, nobody was asked for anything."""
-    opened.page.wait_for_timeout(200)
+    settle(opened.page)
     assert opened.page.evaluate("window.hit") is None
     links = opened.page.evaluate(
         "[...document.querySelectorAll('a')].map(a => a.getAttribute('href')"
@@ -63,7 +62,31 @@ def harmless(opened: Opened) -> None:
     own = ("#", "data:text/csv", "data:image/")
     assert [link for link in links if link and not link.startswith(own)] == []
     assert [url for url in opened.requests if not url.startswith(("file:", "data:", "blob:"))] == []
-    opened.page.close()
+
+
+HIT = '<img src="x" onerror="window.hit = 1">'
+
+
+@needs_chromium
+@pytest.mark.parametrize(
+    "body",
+    [
+        HIT,
+        f"<p></p><script>function drawAll() {{ document.body.innerHTML = `{HIT}` }}</script>",
+        "<svg onload='window.hit = 1'></svg>",
+        "<a href='https://evil.example/'>here</a>",
+    ],
+)
+@pytest.mark.parametrize("policy", ["", "default-src 'none'; script-src 'unsafe-inline'"])
+def test_what_is_not_harmless_is_found(
+    opens: Opens, tmp_path: Path, body: str, policy: str
+) -> None:
+    """At once, in a handler of an image that isn't there, when charts are drawn, or as a link."""
+    page = tmp_path / "page.html"
+    head = f'<meta http-equiv="Content-Security-Policy" content="{policy}">' if policy else ""
+    page.write_text(f"<!doctype html><head>{head}</head><body>{body}</body>", encoding="utf-8")
+    with pytest.raises(AssertionError):
+        harmless(opens(page))
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +134,7 @@ def does_nothing(paper: Path) -> None:
 
 
 @needs_chromium
-def test_figures(browser: Any, tmp_path: Path) -> None:
+def test_figures(opens: Opens, tmp_path: Path) -> None:
     """Every chart as SVG, opened by itself, and as PDF, looked into."""
     for first in range(0, len(SOME), 7):
         place = tmp_path / str(first)
@@ -131,14 +154,12 @@ def test_figures(browser: Any, tmp_path: Path) -> None:
         assert [paper.stem for paper in papers] == [vector.stem for vector in vectors]
         for paper in papers:
             does_nothing(paper)
-        opened = Opened(browser, vectors[0])
-        for path in vectors[1:]:
-            opened.page.goto(path.as_uri())
-        harmless(opened)
+        for path in vectors:
+            harmless(opens(path))
 
 
 @needs_chromium
-def test_pages_in_chinese(browser: Any, tmp_path: Path) -> None:
+def test_pages_in_chinese(opens: Opens, tmp_path: Path) -> None:
     """Everywhere where a file brings a text, and a validation beside the runs."""
     for first in range(0, len(SOME), 5):
         texts = [(SOME + TEXTS)[first + i] for i in range(5)]
@@ -156,7 +177,7 @@ def test_pages_in_chinese(browser: Any, tmp_path: Path) -> None:
             [folder], folder / "report.html", texts[1], folder / "validation.json", language("zh")
         )
         assert not RAW.search(page.read_text(encoding="utf-8"))
-        harmless(Opened(browser, page))
+        harmless(opens(page))
 
 
 SCRIPT = """
@@ -232,7 +253,7 @@ def test_a_terminal(tmp_path: Path, runs: list[Run]) -> None:
 
 
 @needs_chromium
-def test_the_pages_of_a_size_and_a_trace(browser: Any, tmp_path: Path) -> None:
+def test_the_pages_of_a_size_and_a_trace(opens: Opens, tmp_path: Path) -> None:
     asked, pages = [], []
     for number, text in enumerate(SOME):
         model = write_model(tmp_path / "models" / as_name(text), source=text)
@@ -248,4 +269,4 @@ def test_the_pages_of_a_size_and_a_trace(browser: Any, tmp_path: Path) -> None:
     assert "CODE" not in in_terminal(tmp_path, asked)
     for page in pages:
         assert not RAW.search(page.read_text(encoding="utf-8"))
-        harmless(Opened(browser, page))
+        harmless(opens(page))

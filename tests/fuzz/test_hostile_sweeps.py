@@ -21,17 +21,15 @@ from tests.fuzz.test_hostile_outputs import (
     RAW,
     SOME,
     as_name,
-    browser,
     harmless,
     in_terminal,
-    needs_chromium,
     obeyed_by_nobody,
 )
 from tests.made_up import write_model
+from tests.reports.browsing import Opens, browser, needs_chromium, opens, tab
 from tests.reports.synthetic import Spec, write_folder
-from tests.reports.test_browser import Opened
 
-__all__ = ["browser"]  # a fixture
+__all__ = ["browser", "opens", "tab"]  # fixtures
 
 SETTINGS = ["policy", "gpu", "model", "request_rate", "cost"]
 LEVEL = {"slo_ttft_ms_p99": 2000.0}
@@ -68,7 +66,7 @@ def test_tables(tmp_path: Path) -> None:
 
 @needs_chromium
 @pytest.mark.parametrize("spoken", ["en", "zh"])
-def test_pages(browser: Any, tmp_path: Path, spoken: str) -> None:
+def test_pages(opens: Opens, tmp_path: Path, spoken: str) -> None:
     """Drawn from a table: lines, heat map and frontier, with an answer above them."""
     texts = TEXTS if CASES >= 100 else TEXTS[:: len(TEXTS) // A_PAGE]
     for first in range(0, len(texts), A_PAGE):
@@ -76,7 +74,7 @@ def test_pages(browser: Any, tmp_path: Path, spoken: str) -> None:
         with speaking(spoken):
             page = write_frontier(columns(some), SETTINGS, LEVEL, tmp_path / "page.html", some)
         assert not RAW.search(page.read_text(encoding="utf-8"))
-        opened = Opened(browser, page)
+        opened = opens(page)
         opened.page.evaluate("drawAll(false)")
         assert opened.page.locator(".chart:has(.main-svg)").count() == 3
         assert opened.messages == []
@@ -101,7 +99,7 @@ def test_no_name_is_a_format(tmp_path: Path) -> None:
 
 
 @needs_chromium
-def test_commands(browser: Any, tmp_path: Path) -> None:
+def test_commands(opens: Opens, tmp_path: Path) -> None:
     """Traces and models of such names, swept and searched, one policy among them no policy."""
     asked, folders = [], []
     for number, text in enumerate(TEXTS if CASES >= 100 else SOME[-1:]):
@@ -124,4 +122,4 @@ def test_commands(browser: Any, tmp_path: Path) -> None:
             json.loads(line)
         page = folder / "frontier.html"
         assert not RAW.search(page.read_text(encoding="utf-8"))
-        harmless(Opened(browser, page))
+        harmless(opens(page))

@@ -16,9 +16,9 @@ from reports.load import Run, load_runs
 from reports.perfetto import perfetto
 from reports.show import print_run, sparkline
 from reports.terminal import print_outcome
+from tests.reports.browsing import needs_chromium
 from tests.reports.cases import TOO_LONG, Case, write_case
 from tests.reports.synthetic import PAGING, PREALLOCATION, Write
-from tests.reports.test_browser import CHROMIUM
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_the_command_writes_what_is_asked(
     assert table.read_text().startswith("metric,label,unit,paging")
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
+@needs_chromium
 def test_figures_are_vectors_the_same_each_time(write_run: Write, tmp_path: Path) -> None:
     folder = write_run(PAGING).parent
     for name in ("one", "two"):
