@@ -1,5 +1,6 @@
 """`kvtwin compare-policies`: the approaches side by side on one trace's requests."""
 
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -17,6 +18,7 @@ def compare_policies(
     first: int = 1000,
     max_model_len: int | None = None,
     tp: int = 1,
+    plugin: Annotated[list[Path] | None, Parameter(negative="")] = None,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
     """Compare what cache policies keep, read and give up, on the same requests.
@@ -40,9 +42,12 @@ def compare_policies(
         Longest context, prompt and output together. Default: the model's own.
     tp
         GPUs the model is divided over. All sizes are per GPU.
+    plugin
+        A Python file that defines policies; may be repeated.
     json
         Print JSON, in bytes, instead of a table.
     """
+    from sim.commands.plugins import load_plugins
     from sim.engine.limits import Limits
     from sim.hardware import find_device
     from sim.memory.approaches import APPROACHES, compare
@@ -53,6 +58,7 @@ def compare_policies(
     from workloads import read_trace
     from workloads.transform import first as first_requests
 
+    load_plugins(plugin)
     requests = first_requests(read_trace(trace), first)
     lengths = list(
         zip(requests.prompt_tokens.tolist(), requests.output_tokens.tolist(), strict=True)

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from sim.commands.plugins import load_plugins
 from sim.commands.size_json import bounds_json, sizing_json
 from sim.commands.size_text import (
     bounds_text,
@@ -63,6 +64,8 @@ def size(
     communication_memory: str | None = None,
     swap_space: str | None = None,
     interval: int | None = None,
+    data_parallel: int = 1,
+    plugin: Annotated[list[Path] | None, Parameter(negative="")] = None,
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
     json_output: Json = False,
 ) -> None:
@@ -96,16 +99,27 @@ def size(
     interval
         Per cent: also bounds of the KV budget and of requests at once, as far as budgets foretold
         were off those that engines logged, such as 90.
+    data_parallel
+        Engines, each on one GPU, that hold a model's experts together (simulate --data-parallel):
+        what one of them holds.
+    plugin
+        A Python file that defines policies; may be repeated.
     output
         Write a page with the capacity curve: requests at once against context.
     json_output
         Print JSON, all sizes in integer bytes and tokens.
     """
+    load_plugins(plugin)
     engine = resolved(options, find_device(gpu, memory_alone=True))
     preset, seqs, tokens = engine.engine, engine.max_num_seqs, engine.max_num_batched_tokens
     engine.check_limits(max_model_len)
+    if data_parallel != 1:
+        from sim.run.lockstep import refuse_ranks  # late: few models are divided so
+
+        refuse_ranks(data_parallel, engine.model, options.tp)
     make = partial(
         engine.ledger,
+        expert_ranks=data_parallel,
         kv_free_fraction=kv_free_fraction,
         activation_reserve_bytes=_bytes("--activation-reserve", activation_reserve),
         weight_memory_bytes=_bytes("--weight-memory", weight_memory),
@@ -135,7 +149,9 @@ def size(
     chosen = parse_policy(first.policy)
     with told_by(chosen, first.policy):
         binds = binding(requests_now(chosen, ledger, largest, longest), seqs, largest)
-        larger = next_larger(lambda more: make(tp=more), options.tp)
+        larger = None
+        if data_parallel == 1:
+            larger = next_larger(lambda more: make(tp=more), options.tp)
         buys = list(would_buy(chosen, ledger, largest, longest, larger))
     bounds = None
     if interval is not None:
@@ -156,6 +172,7 @@ def size(
         found = (
             sizing_json(ledger, sizings, refusals)
             | {
+                "data_parallel": data_parallel,
                 "max_model_len": longest,
                 "max_model_len_why": longest_why(ledger, max_model_len),
                 "binds": binds,
@@ -166,7 +183,7 @@ def size(
         )
         print_json(found)
         return
-    print(ledger_text(ledger))
+    print(ledger_text(ledger, data_parallel))
     print(f"max-model-len  {longest:,} tokens: {longest_why(ledger, max_model_len)}")
     for sizing in sizings:
         print(f"\n{sizing_text(ledger, sizing)}")

@@ -34,10 +34,12 @@ def position_note(ledger: Ledger, sizings: list[Sizing]) -> str:
     return f"note: {ledger.model.name} was made for {made_for:,} positions, not {longest:,}"
 
 
-def ledger_text(ledger: Ledger) -> str:
-    """The lines of a ledger with their sum, and what a token takes."""
+def ledger_text(ledger: Ledger, ranks: int = 1) -> str:
+    """The lines of a ledger with their sum, and what a token takes; of so many alike ranks'."""
     model, device, kv, tp = ledger.model, ledger.device, ledger.kv, ledger.tp
     each = f", each of {tp} GPUs" if tp > 1 else ""
+    if ranks > 1:
+        each = f", each of {ranks} data-parallel ranks"
     doubt = f"; {device.memory_note}" if device.memory_note else ""
     rows = [("device", device.memory_bytes, device.name + each + doubt)]
     rows += [(f"− {line.name}", line.size_bytes, line.why) for line in ledger.lines[:-1]]

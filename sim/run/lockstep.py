@@ -34,6 +34,23 @@ Effect = Execute | Sleep | None
 def refuse_unlike(options: RunOptions, model: Model, costs: Costs) -> None:
     """Raise InputError, in one line, where ranks in lockstep aren't what such a run would be."""
     ranks = options.data_parallel
+    refuse_ranks(ranks, model, options.tp)
+    option = f"--data-parallel {ranks}"
+    if ranks == 1:
+        return
+    if options.replicas > 1:
+        raise InputError(f"{option}: replicas of such engines are not modelled, expected one")
+    if costs.table is not None:
+        raise InputError(f"{option}: step times are of one engine alone, expected another --cost")
+    if costs.own is not None and not isinstance(costs.own, FixedCost):
+        raise InputError(
+            f"{option}: a cost model of somebody's own says nothing of several ranks' step; "
+            "expected roofline, table or fixed"
+        )
+
+
+def refuse_ranks(ranks: int, model: Model, tp: int) -> None:
+    """Raise InputError where so many ranks can't share the model's experts."""
     option = f"--data-parallel {ranks}"
     if not 1 <= ranks <= MOST_RANKS:
         raise InputError(f"{option}: expected a whole number from 1 to {MOST_RANKS:,}")
@@ -45,17 +62,8 @@ def refuse_unlike(options: RunOptions, model: Model, costs: Costs) -> None:
             f"expected --replicas {ranks}"
         )
     _refuse_fractions(option, model, ranks)
-    if options.replicas > 1:
-        raise InputError(f"{option}: replicas of such engines are not modelled, expected one")
-    if options.tp > 1:
+    if tp > 1:
         raise InputError(f"{option}: ranks of several GPUs are not modelled, expected --tp 1")
-    if costs.table is not None:
-        raise InputError(f"{option}: step times are of one engine alone, expected another --cost")
-    if costs.own is not None and not isinstance(costs.own, FixedCost):
-        raise InputError(
-            f"{option}: a cost model of somebody's own says nothing of several ranks' step; "
-            "expected roofline, table or fixed"
-        )
 
 
 def _refuse_fractions(option: str, model: Model, ranks: int) -> None:

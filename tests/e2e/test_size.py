@@ -12,6 +12,7 @@ from sim.commands.size import size as command
 from sim.commands.size_text import size_text
 from sim.model.presets import find_model
 from sim.run.options import EngineOptions
+from tests.command import kvtwin
 from workloads.errors import InputError
 
 Capture = pytest.CaptureFixture[str]
@@ -207,6 +208,28 @@ def test_lines_of_the_ledger_can_be_given(capsys: Capture) -> None:
     assert ledger["CUDA graphs"] == 2**30
     assert ledger["communication"] == 24 * 2**20
     assert sum(ledger.values()) == found["device_bytes"]
+
+
+def test_a_rank_of_several_holds_its_share_of_the_experts(capsys: Capture, tmp_path: Path) -> None:
+    """As a run of so many ranks has it, by its own folder: half of the weights of 128 experts."""
+    ranks = ["--model", "qwen3-30b-a3b", "--gpu", "h100", "--data-parallel", "2"]
+    words = ["azure-2023-conv", "--first", "1", *ranks, "-o", "out", "--no-report"]
+    assert kvtwin("simulate", *words, cwd=tmp_path).returncode == 0
+    run = json.loads(next(tmp_path.glob("out/**/run.json")).read_text())
+    given = {"model": "qwen3-30b-a3b", "gpu": "h100"}
+    found, alone = sized(capsys, **given, data_parallel=2), sized(capsys, **given)
+    weights, whole = (
+        next(line["bytes"] for line in one["ledger"] if line["name"] == "weights")
+        for one in (found, alone)
+    )
+    # 48 layers of 128 experts of three matrices of 2,048 x 768 in 16 bits, half of them elsewhere
+    assert whole - weights == 48 * 64 * 3 * 2048 * 768 * 2
+    assert [line["bytes"] for line in run["ledger"]][:-1] == [
+        line["bytes"] for line in found["ledger"]
+    ][:-1]
+    assert "GPUs" not in "".join(one["change"] for one in found["would_buy"])
+    with pytest.raises(InputError, match="expected a number that divides"):
+        sized(capsys, **given, data_parallel=3)
 
 
 def test_vllms_own_cut_of_windowed_layers(capsys: Capture) -> None:

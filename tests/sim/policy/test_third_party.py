@@ -101,6 +101,25 @@ def test_a_file_beside_you_is_used_checked_shown_and_refused(written: Path) -> N
     assert not (written / "checked").exists()
 
 
+def test_every_command_that_takes_policies_takes_files_of_them(written: Path) -> None:
+    """A lease of half the pool: of 45,957 tokens as paging counts them, 22,978."""
+    code = """
+from sim.cli import app
+own = ["--model", "llama-2-7b", "--gpu", "a100-40gb", "--plugin", "kv_lease.py", "--json"]
+two = ["--policy", "paging:block_size=1", "--policy", "lease:share=0.5"]
+for words in (["size", "--context", "1000"], ["compare-policies", "azure-2023-conv"]):
+    app([*words, *own, *two], result_action="return_value")
+"""
+    decoder = json.JSONDecoder()
+    out = run(written, code)
+    sized, end = decoder.raw_decode(out)
+    compared, _ = decoder.raw_decode(out[end:].strip())
+    assert [one["requests"][0]["fit"] for one in sized["policies"]] == [45, 45957 // 2 // 1000]
+    assert sized["policies"][0]["cache_tokens"] == 45957
+    assert [one["policy"] for one in compared] == ["paging:block_size=1", "lease:share=0.5"]
+    assert compared[0]["requests"] == compared[1]["requests"] > 0
+
+
 def test_what_a_file_prints_is_no_part_of_the_answer(written: Path) -> None:
     """While it is loaded, made, asked and run: stdout is JSON and nothing else."""
     text = (written / "kv_lease.py").read_text()
