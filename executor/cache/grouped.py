@@ -62,7 +62,7 @@ class Grouped(Paged):
         for kind in manager.kinds:
             self._first[kind.place] = len(views)
             for _ in range(kind.tables):
-                views.append(View(BlockTable(0, kind.size), kind.group.window or 0))
+                views.append(View(BlockTable(0, kind.size), kind.window or 0))
                 self._kind_of.append(kind)
         self.views = tuple(views)
         self.owned = views[0].table.owned

@@ -1,13 +1,19 @@
 """Block tables per group of layers over one pool: vLLM's hybrid KV cache manager, by the block."""
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from math import inf
 from typing import Any
 
 from sim.policy.counting.block_pool import BlockPool
-from sim.policy.group_tables import Held, Hit, Kind, block_names, layers_a_page, longest_hit
+from sim.policy.group_tables import (
+    Held,
+    Hit,
+    block_names,
+    kind_at,
+    layers_a_page,
+    longest_hit,
+)
 from sim.policy.layer_groups import Windowed
 from sim.policy.manager import Pool
 from sim.sequence import Sequence
@@ -40,7 +46,7 @@ class GroupPages(Windowed):
         self.layers_a_page = layers_a_page([pool.groups[i].layers for i in places])
         widest = max(pool.stored[i].key + pool.stored[i].value for i in places)
         self.page_bytes = block_size * self.layers_a_page * widest
-        self.kinds = [self._kind(i, block_size, widest) for i in places]
+        self.kinds = [kind_at(i, pool, self.layers_a_page, block_size) for i in places]
         if shared and not pool.in_flight_tokens:
             self.pool = replace(pool, in_flight_tokens=pool.max_len)
         if shared and len({kind.size for kind in self.kinds}) > 1:
@@ -63,18 +69,6 @@ class GroupPages(Windowed):
             [{} for _ in range(kind.size)] for kind in self.kinds
         ]  # decoding sequences by (length - tick) modulo the block size
         self._fresh: dict[int, Held] = {}  # those whose first step is still to come
-
-    def _kind(self, place: int, block_size: int, widest: int) -> Kind:
-        group, one = self.pool.groups[place], self.pool.stored[place]
-        token = one.key + one.value
-        ratio, rest = divmod(widest, token)
-        if rest:
-            raise InputError(
-                f"paging:layers=capped: {group.kind} layers of {token} B a "
-                f"token can't share pages with layers of {widest}; expected layers=unified"
-            )
-        tables = -(-group.layers // self.layers_a_page)
-        return Kind(place, group, tables, block_size * ratio, token, one.side)
 
     @property
     def free(self) -> int:
@@ -137,10 +131,12 @@ class GroupPages(Windowed):
         return self._need(held, end) - self._returned(held, computed, end) <= free
 
     def _need(self, held: Held, end: int) -> int:
-        return sum(
-            kind.tables * max(0, -(-end // kind.size) - len(held.tables[i][0]))
-            for i, kind in enumerate(self.kinds)
-        )
+        need = 0
+        for index, kind in enumerate(self.kinds):
+            count = -(-end // kind.size) - len(held.tables[index][0])
+            if count > 0:
+                need += kind.tables * count
+        return need
 
     def _returned(
         self, held: Held, computed: int, end: int, others: Counter[int] | None = None
@@ -150,11 +146,13 @@ class GroupPages(Windowed):
         `others` counts by block who let go of it before in the same step.
         """
         count = 0
-        others = Counter() if others is None else others
         for index, kind in enumerate(self.kinds):
-            skip = kind.skipped(computed)
+            skip, gone = kind.skipped(computed), held.gone[index]
+            if skip <= gone:  # so that tables reach that far, too
+                continue
+            others = Counter() if others is None else others
             for table in held.tables[index]:
-                for block in filter(None, table[held.gone[index] : skip]):
+                for block in filter(None, table[gone:skip]):
                     others[id(block)] += 1
                     count += block.refs == others[id(block)]
             never = min(skip, -(-end // kind.size)) - len(held.tables[index][0])
@@ -253,19 +251,18 @@ class GroupPages(Windowed):
     def _length(self, held: Held) -> int:
         return held.seq.stored + self.tick - held.seq.joined_tick
 
-    def _due(self, tick: int) -> Iterator[Held]:
-        """Sequences whose blocks change, or might, in the step of that tick; some twice."""
-        for kind, buckets in zip(self.kinds, self._buckets, strict=True):
-            yield from buckets[-tick % kind.size].values()
-            if self.shared and kind.size > 1:
-                yield from buckets[(-1 - tick) % kind.size].values()
-            if kind.group.window is not None:
-                yield from buckets[(kind.group.window - 1 - tick) % kind.size].values()
-
     def _in_order(self) -> list[Held]:
-        """Those that the next step changes, in order of admission."""
-        due = {h.seq.index: h for h in (*self._fresh.values(), *self._due(self.tick))}
-        todo = [held for held in due.values() if held.done != self.tick]
+        """Those whose blocks change, or might, in the next step, in order of admission."""
+        tick, due = self.tick, self._fresh.copy()
+        for index, buckets in enumerate(self._buckets):
+            kind = self.kinds[index]
+            size = kind.size
+            due.update(buckets[-tick % size])  # a block begins
+            if self.shared and size > 1:
+                due.update(buckets[(-1 - tick) % size])  # one is full, and gets its name
+            if kind.window is not None:
+                due.update(buckets[(kind.window - 1 - tick) % size])  # one leaves the window
+        todo = [held for held in due.values() if held.done != tick]
         return sorted(todo, key=lambda held: held.seq.admission)
 
     def held_by(self, request: int) -> Held:
@@ -275,13 +272,15 @@ class GroupPages(Windowed):
     def _net(self, tick: int) -> tuple[int, int]:
         """Blocks that the step of that tick takes, and the most that it gives back."""
         takes = gives = 0
-        for kind, buckets in zip(self.kinds, self._buckets, strict=True):
-            takes += kind.tables * len(buckets[-tick % kind.size])
-            window = kind.group.window
-            if window is not None:
-                for held in buckets[(window - 1 - tick) % kind.size].values():
-                    length = held.seq.stored + tick - held.seq.joined_tick
-                    gives += kind.tables * (length - window + 1 >= kind.size)
+        for index, buckets in enumerate(self._buckets):
+            kind = self.kinds[index]
+            size, window = kind.size, kind.window
+            takes += kind.tables * len(buckets[-tick % size])
+            if window is not None and (full := buckets[(window - 1 - tick) % size]):
+                least = size + window - 1 - tick
+                for held in full.values():
+                    if held.seq.stored - held.seq.joined_tick >= least:
+                        gives += kind.tables
         return takes, gives
 
     def _first(self) -> float:
@@ -299,8 +298,11 @@ class GroupPages(Windowed):
     def growable(self, limit: int) -> int:
         if not limit:
             return 0
+        return self._linear(limit, self._first())
+
+    def _linear(self, limit: int, net: float) -> int:
+        """Steps, at most so many, of which the first takes so many blocks (`_first`)."""
         limit = self.windows.linear_for(limit, self.tick)  # none fills a window before the last
-        net = self._first()
         if net == inf:
             return 0
         if net < 0:
@@ -315,7 +317,7 @@ class GroupPages(Windowed):
 
     def repeatable(self, limit: int) -> int:
         # A step that frees blocks stands alone: use peaks before it, and admission looks after it.
-        return 0 if not limit or self._first() < 0 else super().repeatable(limit)
+        return 0 if not limit or (net := self._first()) < 0 else self._linear(limit, net)
 
     def grow(self, steps: int) -> None:
         for _ in range(steps):
@@ -355,14 +357,20 @@ class GroupPages(Windowed):
         return tuple(found.get(place, (0, 0)) for place in range(len(self.pool.groups)))
 
     def live_bytes(self) -> tuple[int, int]:
-        payload, side = zip(*self.live_by_group(), strict=True)
-        return sum(payload), sum(side)
+        if not self.shared:
+            return super().live_bytes()
+        payload = side = 0
+        for index in range(len(self.kinds)):
+            one, beside = self._there(index)
+            payload += one
+            side += beside
+        return payload, side
 
     def _there(self, index: int) -> tuple[int, int]:
         kind = self.kinds[index]
         empty = self._slots[index] - self.context - self.prefilled
         tokens = self.cache.held[index] * kind.size - kind.tables * empty
-        layers = tokens * kind.group.layers // kind.tables
+        layers = tokens * kind.layers // kind.tables
         return layers * (kind.token_bytes - kind.side_bytes), layers * kind.side_bytes
 
     def pieces(self) -> tuple[int, int]:
@@ -382,7 +390,8 @@ class GroupPages(Windowed):
 
     def tally(self) -> tuple[int, ...]:
         """Live bytes, of payload and of side data, free blocks, and those of them with contents."""
-        return *self.live_bytes(), self.free, self.cache.idle
+        idle = self.cache.idle
+        return *self.live_bytes(), self.cache.blank + idle, idle
 
     def uses(self, tally: tuple[Any, ...]) -> tuple[Any, ...]:
         live, side, free, cached = tally

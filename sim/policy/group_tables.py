@@ -4,10 +4,11 @@ from collections.abc import Iterable
 from collections.abc import Sequence as Listed
 from dataclasses import dataclass
 
-from sim.model.layers import LayerGroup
 from sim.policy.counting.block_pool import Block, BlockPool
+from sim.policy.manager import Pool
 from sim.policy.shared_pages import chain
 from sim.sequence import Sequence
+from workloads.errors import InputError
 
 Tables = list[list[Block | None]]
 """Of one kind; None where a block was given back."""
@@ -20,7 +21,8 @@ class Kind:
     """Layers of one kind: how many block tables they take and what those hold."""
 
     place: int  # of its group among the pool's
-    group: LayerGroup
+    layers: int
+    window: int | None  # tokens of the past that they read; None: all
     tables: int
     size: int  # tokens a block
     token_bytes: int  # in one layer, side data included
@@ -28,8 +30,8 @@ class Kind:
 
     def skipped(self, computed: int) -> int:
         """Blocks before the window of the token that comes after so many."""
-        window = self.group.window
-        return 0 if window is None else max(0, computed - window + 1) // self.size
+        window = self.window
+        return 0 if window is None or computed < window else (computed - window + 1) // self.size
 
     def most(self, tokens: int, in_flight: int, longest: int) -> int:
         """Blocks of a table at most, at any length up to that: what admission asks for.
@@ -38,10 +40,27 @@ class Kind:
         reads (vLLM: SlidingWindowSpec.max_admission_blocks_per_request).
         """
         blocks = -(-tokens // self.size)
-        if self.group.window is None:
+        if self.window is None:
             return blocks
-        reach = min(self.group.window - 1 + in_flight, longest)
+        reach = min(self.window - 1 + in_flight, longest)
         return min(blocks, -(-reach // self.size) + 1)
+
+
+def kind_at(place: int, pool: Pool, layers_a_page: int, block_size: int) -> Kind:
+    """The kind of the pool's group at that place; the widest tokens have blocks of that size.
+
+    Raises InputError where tokens of others don't divide those.
+    """
+    group, one = pool.groups[place], pool.stored[place]
+    token, widest = one.key + one.value, max(each.key + each.value for each in pool.stored)
+    ratio, rest = divmod(widest, token)
+    if rest:
+        raise InputError(
+            f"paging:layers=capped: {group.kind} layers of {token} B a "
+            f"token can't share pages with layers of {widest}; expected layers=unified"
+        )
+    tables, size = -(-group.layers // layers_a_page), block_size * ratio
+    return Kind(place, group.layers, group.window, tables, size, token, one.side)
 
 
 class Held:
@@ -75,7 +94,7 @@ def longest_hit(kinds: Listed[Kind], cache: BlockPool, names: Listed[tuple[int, 
 
     vLLM v1/core/kv_cache_coordinator.py, HybridKVCacheCoordinator.find_longest_cache_hit.
     """
-    full = [i for i, kind in enumerate(kinds) if kind.group.window is None]
+    full = [i for i, kind in enumerate(kinds) if kind.window is None]
     order = [*full, *(i for i in range(len(kinds)) if i not in full)]
     base = [sum(kind.tables for kind in kinds[:i]) for i in range(len(kinds))]
     found: list[Tables] = [[] for _ in kinds]
@@ -103,19 +122,27 @@ def _hit_of(
 ) -> tuple[Tables, int]:
     """The longest hit of one kind, in blocks: from the left, or of a window from the right."""
 
+    numbers = range(base, base + kind.tables)
+
     def copies(place: int) -> list[Block] | None:
-        found = [cache.find((base + n, *names[place])) for n in range(kind.tables)]
-        return [block for block in found if block] if all(found) else None
+        key, number = names[place]
+        found = []
+        for table in numbers:
+            block = cache.find((table, key, number))
+            if block is None:
+                return None
+            found.append(block)
+        return found
 
     tables: Tables = [[] for _ in range(kind.tables)]
-    if kind.group.window is None:
+    if kind.window is None:
         for place in range(len(names)):
             if not (there := copies(place)):
                 return tables, place
             for table, block in zip(tables, there, strict=True):
                 table.append(block)
         return tables, len(names)
-    need, run = -(-(kind.group.window - 1) // kind.size), 0
+    need, run = -(-(kind.window - 1) // kind.size), 0
     tables = [[None] * len(names) for _ in range(kind.tables)]
     for place in range(len(names) - 1, -1, -1):
         if not (there := copies(place)):

@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,6 +52,7 @@ def write_run(run: "Run", folder: Path, command: str, written: bool = False) -> 
     return description
 
 
+@cache
 def _version(package: str) -> str:
     """Its version; a source tree that was never installed has none."""
     try:

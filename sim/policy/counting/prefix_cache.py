@@ -64,8 +64,9 @@ class PrefixCache:
     def match(self, chain: Sequence[tuple[int, int]], limit: int) -> Found:
         """The leading blocks of the chain that are here, at most `limit`."""
         found: Found = []
+        runs = self._runs
         for key, length in chain:
-            pieces = self._runs.get(key)
+            pieces = runs.get(key)
             if pieces is None or not limit:
                 break
             end = min(length, limit)
@@ -109,11 +110,11 @@ class PrefixCache:
 
     def publish(self, hold: Hold, full: int) -> int:
         """The sequence's first `full` blocks are complete: name those that are new, and count."""
-        named = 0
-        while hold._done < full:
+        done, named = hold._done, 0
+        while done < full:
             key, length = hold.chain[hold._run]
-            first = hold._done - hold._start
-            last = min(full - hold._start, length)
+            start = hold._start
+            first, last = done - start, min(full - start, length)
             pieces = self._runs.get(key)
             if pieces is None:
                 pieces = self._runs[key] = []
@@ -127,7 +128,11 @@ class PrefixCache:
                 pieces.append(piece)
                 hold.pieces.append(piece)
             named += last - first
-            self._move(hold, hold._start + last)
+            done = start + last
+            if last == length:
+                hold._run += 1
+                hold._start = done
+        hold._done = done
         hold.inside += named
         self.pinned_blocks += named
         return named
@@ -142,13 +147,13 @@ class PrefixCache:
 
     def unpin(self, hold: Hold) -> int:
         """Let go of all, tail first. Returns the blocks that have no holder any more."""
-        freed = 0
+        freed, idle = 0, self._idle
         self.lettings += 1
         self._holds.discard(hold)
         for piece in reversed(hold.pieces):
             piece.refs -= 1
             if not piece.refs:
-                self._idle[piece] = None
+                idle[piece] = None
                 piece.since = self.lettings
                 freed += piece.end - piece.start
         self.idle_blocks += freed
@@ -160,18 +165,23 @@ class PrefixCache:
         self.idle_blocks -= blocks
         pages: list[int] = []
         while blocks:
-            piece = next(iter(self._idle))
-            gone = min(piece.end - piece.start, blocks)
-            piece.end -= gone
-            blocks -= gone
-            pages += piece.pages[piece.end - piece.start :]
-            del piece.pages[piece.end - piece.start :]
-            if piece.end == piece.start:
-                del self._idle[piece]
+            piece, _ = self._idle.popitem(last=False)
+            size = piece.end - piece.start
+            if size > blocks:  # its head stays, and goes next
+                self._idle[piece] = None
+                self._idle.move_to_end(piece, last=False)
+                size = blocks
+            else:
                 pieces = self._runs[piece.key]
-                pieces.remove(piece)
-                if not pieces:
+                if len(pieces) == 1:
                     del self._runs[piece.key]
+                else:
+                    pieces.remove(piece)
+            piece.end -= size
+            blocks -= size
+            if piece.pages:
+                pages += piece.pages[piece.end - piece.start :]
+                del piece.pages[piece.end - piece.start :]
         return pages
 
     def _cut(self, piece: Piece, first: int, last: int) -> Piece:

@@ -61,8 +61,12 @@ class Windows:
 
     def live_bytes(self, whole: int) -> tuple[int, int]:
         """The sums of `by_group`."""
-        groups = self.by_group(whole)
-        return sum([payload for payload, _ in groups]), sum([side for _, side in groups])
+        payload = side = 0
+        for one, beside, at in self.groups:
+            kept = whole if at < 0 else self.sums[at].total + self.prefilling[at]
+            payload += one * kept
+            side += beside * kept
+        return payload, side
 
     def reads(self, context: int, decoding: int) -> tuple[int, int]:
         """Bytes that the batch's attention reads in this step, and the growth a step.

@@ -131,17 +131,24 @@ def test_the_generated_traces_are_tight() -> None:
     assert min(seen.values()) >= 10, seen
 
 
-@pytest.mark.parametrize("policy", SPECS)
-@pytest.mark.parametrize(
-    ("name", "start_s", "end_s"), [("azure-2023-conv", 600, 660), ("azure-2023-code", 300, 420)]
+@pytest.fixture(
+    scope="module",
+    params=[("azure-2023-conv", 600, 660), ("azure-2023-code", 300, 420)],
+    ids=lambda param: "-".join(map(str, param)),
 )
-def test_azure_slices(policy: str, name: str, start_s: float, end_s: float, tmp_path: Path) -> None:
-    """Minutes of real traffic through the roofline, with memory for about twelve requests."""
-    trace = time_slice(read_trace(name), start_s, end_s)
+def minutes(request: pytest.FixtureRequest) -> Trace:
+    """Minutes of real traffic."""
+    name, start_s, end_s = request.param
+    return time_slice(read_trace(name), start_s, end_s)
+
+
+@pytest.mark.parametrize("policy", SPECS)
+def test_azure_slices(policy: str, minutes: Trace, tmp_path: Path) -> None:
+    """Real traffic through the roofline, with memory for about twelve requests."""
     wide = policy.replace("window=8", "window=800").replace("max_len=24", "max_len=2400")
     wide = wide.replace("block_size=2,", "block_size=16,")
     setup = prepare(
-        trace,
+        minutes,
         model="llama-2-7b",
         gpu="a100-80gb",
         policy=wide,
