@@ -1,19 +1,18 @@
 """`kvtwin sweep` and `kvtwin search` as people call them."""
 
 import json
-import subprocess
-import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from tests.command import kvtwin as command
+
 SYSTEM = ["azure-2023-conv", "--model", "llama-2-7b", "--gpu", "a100-40gb", "--first", "20"]
 
 
-def kvtwin(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "sim.cli", *words], capture_output=True, text=True, check=False
-    )
+kvtwin = partial(command, cwd=Path())
+"""Every file is named whole."""
 
 
 def test_a_second_try_adds_what_is_new(tmp_path: Path) -> None:
