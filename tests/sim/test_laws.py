@@ -257,7 +257,9 @@ def test_fast_forward_changes_nothing(policy: str, draw: Draw) -> None:
     assert fast.end_s == single.end_s
     for table in ("requests", "timeline"):
         for name, column in getattr(fast, table).items():
-            np.testing.assert_array_equal(column, getattr(single, table)[name], err_msg=name)
+            other = getattr(single, table)[name]
+            if column.tobytes() != other.tobytes():  # says where, and is slow to find nothing
+                np.testing.assert_array_equal(column, other, err_msg=name)
     steps = fast.steps
     assert steps["steps"].sum() == len(single.steps["steps"])
     # Each single step is found again in the event that covered it.

@@ -40,11 +40,11 @@ def run(requests: Trace, seconds: float | None = None, **options: object) -> Run
 
 
 def test_a_run_ends_with_its_last_step() -> None:
-    """20 steps of 0.25 s end at 5 s; that a request comes at 1,000 s, to be refused, adds nothing.
+    """20 steps of 0.25 s end at 5 s; that a request comes at 100 s, to be refused, adds nothing.
 
     Its 99,999 tokens are beyond Llama 2's 4,096. Samples after the last step count no more.
     """
-    served = run(trace((0.0, 100, 20), (1000.0, 99_999, 5)), 0.25)
+    served = run(trace((0.0, 100, 20), (100.0, 99_999, 5)), 0.25)
     assert (served["finished"], served["refused"]) == (1, 1)
     assert served["makespan_s"] == 5.0
     assert served["request_throughput"] == 1 / 5
