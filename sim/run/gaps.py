@@ -78,10 +78,10 @@ def _exact_dot(a: Ints, b: Ints) -> int:
     return total
 
 
-def gaps_at(log: Log, counts: Ints, ranks: list[int]) -> dict[int, float]:
-    """The gaps of these ranks, from 0, among all in order; `counts` are those of `gap_counts`."""
+def gaps_at(log: Log, lowest: int, counts: Ints, ranks: list[int]) -> dict[int, float]:
+    """The gaps of these ranks, from 0, among all in order, with what `gap_counts` says."""
     upto = np.cumsum(counts)
-    bins = {rank: int(np.searchsorted(upto, rank, side="right")) for rank in ranks}
+    bins = {rank: lowest + int(np.searchsorted(upto, rank, side="right")) for rank in ranks}
     wanted = np.array(sorted(set(bins.values())))
     found: dict[int, list[tuple[Floats, Ints]]] = {each: [] for each in wanted.tolist()}
     for gaps, weights in token_gaps(log):
@@ -94,19 +94,29 @@ def gaps_at(log: Log, counts: Ints, ranks: list[int]) -> dict[int, float]:
     for rank, each in bins.items():
         values, weights = (np.concatenate(parts) for parts in zip(*found[each], strict=True))
         order = np.argsort(values, kind="stable")
-        before = int(upto[each]) - int(counts[each])
+        before = int(upto[each - lowest]) - int(counts[each - lowest])
         place = np.searchsorted(np.cumsum(weights[order]), rank - before, side="right")
         ranked[rank] = float(values[order][place])
     return ranked
 
 
-def gap_counts(log: Log) -> Ints:
-    """How many tokens' gaps share their high bits, by these; none where there is no gap."""
-    counts = np.zeros(BINS, np.int64)
+def gap_counts(log: Log) -> tuple[int, Ints]:
+    """How many tokens' gaps share their high bits, by these: from the lowest that is there on."""
+    lowest, counts = 0, np.zeros(0, np.int64)
     for gaps, weights in token_gaps(log):
-        part = np.bincount(_high(gaps), weights)  # doubles, which hold such counts exactly
-        counts[: len(part)] += part.astype(np.int64)
-    return counts
+        if not len(gaps):
+            continue
+        high = _high(gaps)
+        first, last = int(high.min()), int(high.max())
+        if not len(counts):
+            lowest = first
+        lower, higher = max(0, lowest - first), max(0, last + 1 - lowest - len(counts))
+        if lower or higher:
+            ends = np.zeros(lower, np.int64), np.zeros(higher, np.int64)
+            lowest, counts = lowest - lower, np.concatenate((ends[0], counts, ends[1]))
+        part = np.bincount(high - first, weights)  # doubles, which hold such counts exactly
+        counts[first - lowest : last + 1 - lowest] += part.astype(np.int64)
+    return lowest, counts
 
 
 def _high(gaps: Floats) -> Ints:

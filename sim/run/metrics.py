@@ -169,12 +169,13 @@ def _ranks(seconds: Floats) -> tuple[float | None, list[float]]:
 
 def _gap_ranks(log: Log) -> tuple[float | None, list[float]]:
     """As `_ranks`, of all gaps between tokens."""
-    counts = gap_counts(log)
+    lowest, counts = gap_counts(log)
     gaps = int(counts.sum())
     if not gaps:
         return None, []
     places = [_place(q, gaps - 1) for q in PERCENTILES]
-    at = gaps_at(log, counts, [rank for low, high, _ in places for rank in (low, high)])
+    ranks = [rank for low, high, _ in places for rank in (low, high)]
+    at = gaps_at(log, lowest, counts, ranks)
     return mean_gap(log, gaps), [_between(at[low], at[high], share) for low, high, share in places]
 
 

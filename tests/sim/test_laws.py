@@ -27,6 +27,7 @@ from tests.sim.specs import SPECS
 from workloads.schema import PrefixBlocks, Provenance, Trace
 
 POLICIES = (*SPECS, "paging:block_size=4" + (BESIDE := " beside states"))
+SPEC_OF = {policy: parse_policy(policy.removesuffix(BESIDE)) for policy in POLICIES}
 STATES = (StateGroup(5, "mamba", (StatePart("state", 20_000, 2, 1),)),)
 GROUPS = (LayerGroup(1, "full", 40, 80, 80), LayerGroup(2, "window", 40, 80, 80, window=7))
 STORED = (Stored(6400, 6400), Stored(6400, 6400))
@@ -139,7 +140,7 @@ def scheduler(policy: str, tokens: int, bounds: Limits) -> Scheduler:
     if policy.endswith(BESIDE):
         full = Pool(pool.capacity_bytes, 0, pool.max_len, 0, GROUPS[:1], states=STATES)
         pool = full.storing(STORED[:1])
-    return Scheduler(parse_policy(policy.removesuffix(BESIDE)).manager(pool), bounds)
+    return Scheduler(SPEC_OF[policy].manager(pool), bounds)
 
 
 class Departures(Recorder):
