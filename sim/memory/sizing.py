@@ -122,6 +122,8 @@ def fill(manager: Manager, context_tokens: int) -> Fit:
     alone = context_tokens <= manager.longest()
     if alone and type(manager) is GroupPages:
         return _fill_groups(manager, context_tokens)
+    if alone and type(manager) is Pages:
+        return _fill_pages(manager, context_tokens)
     with _no_collection():
         for index in range(most + 1):
             if not alone or not _place(manager, index, context_tokens):
@@ -153,6 +155,21 @@ def _fill_groups(manager: GroupPages, context_tokens: int) -> Fit:
     )
     groups = tuple((count * payload, count * side) for payload, side in one.groups)
     return Fit(context_tokens, count, memory, groups)
+
+
+def _fill_pages(manager: Pages, context_tokens: int) -> Fit:
+    """The same by arithmetic, where all that a manager keeps is how many blocks are free.
+
+    Each request after the first takes as many, and is admitted while those free are that many and
+    what admission keeps back. A small model's curve is a million requests otherwise.
+    """
+    if not _place(manager, 0, context_tokens):
+        return _fit(manager, context_tokens, 0)
+    held = manager.blocks - manager.free
+    more = max(0, (manager.free - manager.kept_back) // held)
+    manager.free -= more * held
+    manager.prefilled += more * manager.prefilled
+    return _fit(manager, context_tokens, 1 + more)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from sim.memory.ledger import kv_budget
 from sim.memory.sizing import Sizing, explain, fill, size_policy, window_capped_requests
 from sim.model.layers import LayerGroup
 from sim.model.presets import find_model
+from sim.policy.counting.pages import Pages
 from sim.policy.manager import Pool, Stored
 from sim.policy.paging import Paging
 from sim.policy.preallocation import Preallocation
@@ -273,3 +274,24 @@ def test_layer_groups_keep_their_own_bytes() -> None:
     assert lines["payload of 52 window layers"] == fit.requests * 1024 * 52 * vectors * 128
     assert lines["scales of 10 full layers"] == fit.requests * 32_768 * 10 * vectors * 4
     assert lines["scales of 52 window layers"] == fit.requests * 1024 * 52 * vectors * 4
+
+
+class OneByOne(Pages):
+    """Filled request by request, for it isn't the class that is counted by arithmetic."""
+
+
+@given(
+    blocks=st.integers(1, 400),
+    rest=st.integers(0, 4095),
+    block_size=st.sampled_from([1, 2, 16, 128]),
+    watermark=st.sampled_from([0.0, 0.01, 0.1, 0.9]),
+    context=st.integers(1, 3000),
+)
+def test_blocks_are_counted_as_if_filled_one_by_one(
+    blocks: int, rest: int, block_size: int, watermark: float, context: int
+) -> None:
+    pool = Pool(blocks * block_size * 48 + rest % (block_size * 48), 48, 3000)
+    counted, filled = (of(pool, block_size, watermark) for of in (Pages, OneByOne))
+    assert fill(counted, context) == fill(filled, context)
+    assert counted.free == filled.free
+    counted.check_integrity()
