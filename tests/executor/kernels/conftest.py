@@ -5,12 +5,10 @@ The interpreter's bf16 arithmetic is silently wrong, so bf16 is tested on a GPU 
 
 from __future__ import annotations
 
-import inspect
 import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -210,58 +208,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def quick_interpreter() -> Iterator[None]:
-    """The interpreter without what takes most of its time: at each call of a function within a
-    kernel it goes through all names of triton.language, to put its own in their place.
-
-    Names are listed once. Within a kernel, which has put them there, it is done no more, but for
-    modules that know triton.language.core alone: there it is done once and never taken back.
-
-    Sums and products of integers are not computed a second time in 64 bits, for an assertion on
-    their overflow that the interpreter leaves out. Types of numpy are looked up in one table.
-    """
     if DEVICE != "cpu":
         yield
         return
-    import triton.language as tl
-    from triton.runtime import interpreter
+    from tests.executor.kernels.interpreter import quick
 
-    names: dict[Any, list[str]] = {}
-    done: set[str] = set()
-
-    def patch_builtin(package: Any, builder: Any, scope: Any) -> None:
-        if package not in names:
-            members = inspect.getmembers(package)
-            names[package] = [name for name, member in members if tl.core.is_builtin(member)]
-        for name in names[package]:
-            member = getattr(package, name)
-            if tl.core.is_builtin(member):
-                interpreter._patch_attr(package, name, member, builder, scope)
-
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        module = self.fn.__module__
-        if module not in done:
-            done.add(module)
-            if not any(value is tl for value in self.fn.__globals__.values()):
-                interpreter._patch_lang(self.fn)
-        try:
-            return self.rewrite()(*args, **kwargs)
-        except Exception as error:
-            raise interpreter.InterpreterError(repr(error)) from error
-
-    of_scalars = cache(interpreter._get_np_dtype)
-
-    def np_dtype(kind: Any) -> Any:
-        scalar = kind.element_ty if isinstance(kind, tl.block_type) else kind
-        return np.dtype(np.uint64) if isinstance(scalar, tl.pointer_type) else of_scalars(scalar)
-
-    assert not interpreter.InterpreterOptions().debug  # as long as this is so, it does
-
-    with pytest.MonkeyPatch.context() as patch:
-        semantic = interpreter.TritonSemantic
-        patch.setattr(semantic, "binary_op_sanitize_overflow_impl", lambda *operands: None)
-        patch.setattr(interpreter, "_get_np_dtype", np_dtype)
-        patch.setattr(interpreter, "_patch_builtin", patch_builtin)
-        patch.setattr(interpreter.InterpretedFunction, "__call__", call)
+    with quick():
         yield
 
 
