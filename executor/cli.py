@@ -70,6 +70,7 @@ def calibrate(
         CPU threads. One is timed by its own CPU time, more by the wall clock.
     """
     require_torch()
+    _require_executable(model)
     from executor.device.assemble import random_llama
     from executor.device.machine import open_machine
     from executor.validation.calibrate import calibrate as measure
@@ -194,6 +195,7 @@ def validate(
     require_torch()
     if repeats < 1:
         raise InputError(f"--repeats {repeats}: expected at least 1")
+    _require_executable(model)
     from executor.device.assemble import random_llama
     from executor.device.machine import open_machine
     from executor.plan_log import write_log
@@ -291,6 +293,15 @@ def _content(done: "list[Validation]", machine: "Machine", repeats: int) -> dict
     }
 
 
+def _require_executable(model: str) -> None:
+    """Raises InputError for a model that no machine's executor runs: before torch is loaded, which
+    takes seconds, and before anything is said about the machine."""
+    from executor.device.llama_shaped import require_llama_shaped
+    from sim.model.presets import find_model
+
+    require_llama_shaped(find_model(model))
+
+
 def _setups(
     trace: "Trace | None",
     policies: list[str] | None,
@@ -310,7 +321,6 @@ def _setups(
     `scheduling` are options of `prepare` that say who asks when, and who is served how.
     """
     from executor.device.assemble import host_device
-    from executor.device.llama import weight_shapes
     from executor.device.refusals import beyond_positions, refusal
     from sim.model.presets import find_model
     from sim.run.simulation import prepare
@@ -318,7 +328,6 @@ def _setups(
     from workloads.schema import Provenance, Trace
 
     found, (name, memory_bytes) = find_model(model), machine.identity()
-    weight_shapes(found)  # a model that no machine's executor runs needs no larger machine
     if (weights := found.weight_bytes()) > memory_bytes:
         raise InputError(
             f"--model {model}: its weights take {gib(weights)}, {name} has {gib(memory_bytes)}; "

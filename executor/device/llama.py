@@ -7,6 +7,7 @@ import torch
 from torch.nn.functional import linear, rms_norm, silu
 
 from executor.cache.tensors import DTYPES, layer_order
+from executor.device.llama_shaped import require_llama_shaped
 from sim.model.geometry import Model
 from sim.model.layers import LayerGroup
 from workloads.errors import InputError
@@ -46,11 +47,7 @@ def weight_shapes(model: Model) -> dict[str, tuple[int, ...]]:
 
     Raises InputError for a geometry that isn't Llama's.
     """
-    if why := _unlike_llama(model):
-        raise InputError(
-            f"{model.name} has {why}: the executor runs Llama-shaped models (attention with equal "
-            "heads in all layers, in windows or not, rotary positions, one gated MLP a layer)"
-        )
+    require_llama_shaped(model)
     hidden, inner = model.hidden_size, model.intermediate_size
     shapes: dict[str, tuple[int, ...]] = {"model.embed_tokens.weight": (model.vocab_size, hidden)}
     for i, group in enumerate(layer_groups(model)):
@@ -68,19 +65,6 @@ def weight_shapes(model: Model) -> dict[str, tuple[int, ...]]:
             f"{name}.mlp.down_proj.weight": (hidden, inner),
         }
     return shapes | {"model.norm.weight": (hidden,), "lm_head.weight": (model.vocab_size, hidden)}
-
-
-def _unlike_llama(model: Model) -> str | None:
-    """What the model has that Llama hasn't."""
-    if other := sorted({group.kind for group in model.groups} - {"full", "window"}):
-        return f"layers of other attention ({', '.join(other)})"
-    if len({(g.kv_heads, g.head_dim, g.v_head_dim) for g in model.groups}) != 1:
-        return "heads that differ between layers"
-    if model.weights.experts:
-        return "experts"
-    if not model.gated_mlp:
-        return "an MLP without a gate"
-    return None if model.rotary_dim else "no rotary positions"
 
 
 def random_weights(model: Model, device: torch.device, seed: int = 0) -> dict[str, torch.Tensor]:

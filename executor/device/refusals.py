@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from executor.cache.choice import table_for
 from executor.cache.tensors import storage_of
-from executor.device.llama import weight_shapes
+from executor.device.llama_shaped import require_llama_shaped
 from executor.kernels.pool import PARTS
 from sim.model.geometry import Model
 from sim.policy.paging import SelectPages
@@ -121,7 +121,7 @@ def refusal(setup: Setup, kind: str) -> str | None:
     """Why the executor doesn't run this setup on that kind of device, in one line; None where it
     does. Models that it has no layers for say so themselves."""
     try:
-        weight_shapes(setup.model)
+        require_llama_shaped(setup.model)
         if why := beyond_positions(setup.model, setup.limits.max_model_len):
             return why
         manager = setup.manager()

@@ -1,8 +1,11 @@
 """Validation on a CPU as one command: it runs, and its page says what was measured."""
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,12 +13,25 @@ import pytest
 from benchmarks.campaigns import __main__ as campaigns
 from benchmarks.campaigns.page import page
 from benchmarks.campaigns.plan import CAMPAIGNS
+from tests.command import kvtwin
+from tests.executor.brief import brief_measuring
 
 
-def test_a_tiny_campaign_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def in_this_process(command: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
+    assert command[:3] == [sys.executable, "-m", "sim.cli"]
+    return kvtwin(*command[3:], cwd=options["cwd"])
+
+
+def test_a_tiny_campaign_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its command in this process, measuring as briefly as can be; the next test starts others."""
+    monkeypatch.setattr(campaigns, "subprocess", SimpleNamespace(run=in_this_process))
     doc, kept = tmp_path / "page.md", tmp_path / "results.json"
     options = ["--tiny", "--only", "swap", "--page", str(doc), "--results", str(kept)]
-    assert campaigns.main([*options, "-o", str(tmp_path / "out")]) == 0, capsys.readouterr().out
+    with brief_measuring():
+        code = campaigns.main([*options, "-o", str(tmp_path / "out")])
+    assert code == 0, capsys.readouterr().out
     results = json.loads(kept.read_text())
     ((run,),) = [one["runs"] for one in results["campaigns"]]
     assert run["policy"] == "paging:block_size=16,layers=capped"

@@ -42,11 +42,7 @@ POLICIES = "--policy paging:block_size=16 --policy sliding_window:window=60,sink
 
 
 def kvtwin(command: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
-    threads = torch.get_num_threads()
-    try:
-        return command_line(*command.split(), cwd=cwd)
-    finally:
-        torch.set_num_threads(threads)
+    return command_line(*command.split(), cwd=cwd)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -217,15 +217,6 @@ def quick_interpreter() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """The matrices are tiny, and test workers share the cores."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.fixture(scope="session")
 def device() -> str:
     return DEVICE
