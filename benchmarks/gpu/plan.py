@@ -1,11 +1,13 @@
 """What a run covers: the real one, or its rehearsal."""
 
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sim.hardware import Device
     from sim.run.simulation import Setup
+    from workloads.schema import Trace
 
 
 @dataclass(frozen=True)
@@ -85,12 +87,10 @@ def setups(plan: Plan, model: str, gpu: "Device | str") -> "list[Setup]":
     from sim.memory.ledger import kv_format
     from sim.model.presets import find_model
     from sim.run.simulation import prepare
-    from workloads import read_trace
-    from workloads.transform import first
 
     geometry = find_model(model)
     size = plan.kv_tokens * geometry.kv_bytes_per_token(kv_format(geometry, "auto"))
-    trace = first(read_trace("azure-2023-conv"), plan.requests)
+    trace = _requests(plan.requests)
     return [
         prepare(
             trace,
@@ -105,3 +105,12 @@ def setups(plan: Plan, model: str, gpu: "Device | str") -> "list[Setup]":
         )
         for policy in plan.policies
     ]
+
+
+@cache
+def _requests(count: int) -> "Trace":
+    """The first of the conversation trace; read once, not for every policy."""
+    from workloads import read_trace
+    from workloads.transform import first
+
+    return first(read_trace("azure-2023-conv"), count)

@@ -131,7 +131,7 @@ def pretended() -> Iterator[list[Compiled]]:
         for name in ("executor.kernels.decode", "executor.kernels.configs"):
             module = sys.modules.get(name, configs)
             stack.enter_context(
-                mock.patch.object(module, "multiprocessors", return_value=MULTIPROCESSORS)
+                mock.patch.object(module, "multiprocessors", lambda *_: MULTIPROCESSORS)
             )
         yield compiled
 

@@ -79,6 +79,10 @@ class Calibration:
     def __init__(self, executors: Sequence[Executor], machine: Machine, llama: Llama) -> None:
         self._setups = [executor.setup for executor in executors]
         self._hardware = measure_hardware(machine, llama.embedding.dtype)
+        self._versions = {
+            "python": platform.python_version(),
+            **{name: version_of(name) for name in ("kvtwin", "torch", "numpy")},
+        }
         limits = self._setups[0].limits
         longest, most = limits.max_num_batched_tokens, limits.max_num_seqs
         seats = Contiguous(max(longest, most), 1)
@@ -153,10 +157,7 @@ class Calibration:
             schema_version=1,
             kind="kvtwin cost table",
             created_at=datetime.now(UTC).isoformat(timespec="seconds"),
-            versions={
-                "python": platform.python_version(),
-                **{name: version_of(name) for name in ("kvtwin", "torch", "numpy")},
-            },
+            versions=self._versions,
             hardware=self._hardware,
             model=ModelKey.of(model),
             method=f"median of {len(rounds)} rounds of means over 20 ms, a step to warm up before",
