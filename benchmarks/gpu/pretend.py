@@ -112,6 +112,11 @@ def pretended_capture(call: Callable[[], torch.Tensor]) -> tuple[Replay, torch.T
     return lambda: None, result
 
 
+def pretended_multiprocessors(device: torch.device) -> int:
+    """An H200's. Asked at each launch, so no mock that remembers its calls."""
+    return MULTIPROCESSORS
+
+
 @contextmanager
 def pretended() -> Iterator[list[Compiled]]:
     """Inside, kernels are specialised for an H200 and launched to a stub; yields what was new."""
@@ -131,7 +136,7 @@ def pretended() -> Iterator[list[Compiled]]:
         for name in ("executor.kernels.decode", "executor.kernels.configs"):
             module = sys.modules.get(name, configs)
             stack.enter_context(
-                mock.patch.object(module, "multiprocessors", lambda *_: MULTIPROCESSORS)
+                mock.patch.object(module, "multiprocessors", pretended_multiprocessors)
             )
         yield compiled
 
