@@ -12,7 +12,7 @@ DEMO := azure-2023-conv --model llama-2-13b --gpu a100-40gb --request-rate 1.0 \
 	--policy paging:block_size=16 --policy paging:block_size=1 --policy paging:block_size=128
 
 .PHONY: demo test coverage test-ray fuzz check mutants bench bench-peers conformance gpu wheels clean campaigns rehearse
-.PHONY: compiled screenshots lowest newest audit bad-rows
+.PHONY: kernels compiled screenshots lowest newest audit bad-rows
 
 demo: $(VENV)/simulation $(VENV)/fast
 	$(BIN)/kvtwin simulate $(DEMO) -o out/demo
@@ -72,6 +72,10 @@ audit:
 		case "$$said" in *"known vulnerabilit"*) echo "$$said" ;; *) \
 		echo "audit: no answer from the advisory service $(AUDIT_WITH):" \
 			"$$(echo "$$said" | tail -n 1 | cut -c 1-200)" ;; esac; exit 1; }
+
+# Compiles every kernel configuration and writes benchmarks/aot/record.json anew; four minutes of CPU.
+kernels: $(VENV)/tests
+	$(BIN)/python -m benchmarks.aot --record
 
 # The pictures in docs/, from pages made anew.
 screenshots: demo $(VENV)/tests
