@@ -103,21 +103,26 @@ def timeline_rows(spec: Spec, requests: dict[str, Any]) -> dict[str, Any]:
     start, end = requests["first_scheduled_s"][:, None], requests["finish_s"][:, None]
     running = (start <= time) & (time < end)
     waiting = (requests["arrival_s"][:, None] <= time) & (time < start)
-    with np.errstate(invalid="ignore"):
-        done = np.clip((time - start) / (end - start), 0, 1)
-    output = requests["output_tokens"][:, None]
-    tokens = requests["prompt_tokens"][:, None] + np.nan_to_num(np.floor(done * (output - 1)))
-    live = np.where(running, tokens, 0).astype(np.int64)
+    request, sample = np.nonzero(running)  # few of all requests at each
+
+    def summed(tokens: np.ndarray) -> np.ndarray:
+        """Of what the running ones have, over each sample; whole numbers far below 2^53."""
+        return np.bincount(sample, tokens, len(time)).astype(np.int64)
+
+    begun, ended = requests["first_scheduled_s"][request], requests["finish_s"][request]
+    prompt, output = requests["prompt_tokens"][request], requests["output_tokens"][request]
+    done = np.clip((time[sample] - begun) / (ended - begun), 0, 1)
+    live = (prompt + np.floor(done * (output - 1))).astype(np.int64)
     if spec.held == "max":
-        final = np.where(running, requests["prompt_tokens"][:, None] + output - 1, 0)
-        reserved = (final - live).sum(0) * TOKEN_BYTES
-        internal = (running * MAX_LEN - final).sum(0) * TOKEN_BYTES
+        final = prompt + output - 1
+        reserved = summed(final - live) * TOKEN_BYTES
+        internal = summed(MAX_LEN - final) * TOKEN_BYTES
         external = np.full(len(time), CAPACITY % (MAX_LEN * TOKEN_BYTES))
     else:
         reserved, external = np.zeros((2, len(time)), np.int64)
-        internal = np.where(running, -live % 16, 0).sum(0) * TOKEN_BYTES
+        internal = summed(-live % 16) * TOKEN_BYTES
     memory = {
-        "live": live.sum(0) * TOKEN_BYTES,
+        "live": summed(live) * TOKEN_BYTES,
         "reserved": reserved,
         "internal": internal,
         "external": external,

@@ -16,15 +16,17 @@ from reports.assets import plotly_js
 from reports.build import render, write_report
 from reports.cli import report
 from reports.load import load_runs
-from tests.reports.synthetic import PAGING, PREALLOCATION, Spec, Write
+from tests.reports.synthetic import PAGING, PREALLOCATION, Spec, Write, write_folder
 from workloads.errors import InputError
 
 MAX_BYTES = 2 * 10**6
 
 
-@pytest.fixture
-def page(write_run: Write) -> str:
-    return render(load_runs([write_run(PREALLOCATION), write_run(PAGING)]))
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> str:
+    place = tmp_path_factory.mktemp("page")
+    specs = {"preallocation": PREALLOCATION, "paging": PAGING}
+    return render(load_runs([write_folder(place / name, spec) for name, spec in specs.items()]))
 
 
 def charts(page: str) -> dict[str, Any]:
