@@ -124,10 +124,13 @@ def _chains(prompts: Ints, shared_tokens: int, owner: Ints) -> PrefixBlocks:
     shared = shared_tokens // BLOCK_TOKENS
     counts = -(-prompts // BLOCK_TOKENS)
     offsets = np.concatenate(([0], np.cumsum(counts)))
-    row = np.repeat(np.arange(len(prompts)), counts)
-    within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], counts)
     most = int(counts.max())
-    ids = np.where(within < shared, within, most + owner[row] * most + within)
+    # Agents' prompts are a hundred million blocks: as few columns of them as can be.
+    ids = np.repeat(most + owner * most - offsets[:-1], counts)
+    ids += np.arange(offsets[-1])
+    theirs = np.minimum(counts, shared)
+    within = np.arange(theirs.sum()) - np.repeat(np.cumsum(theirs) - theirs, theirs)
+    ids[np.repeat(offsets[:-1], theirs) + within] = within
     partial = np.flatnonzero(prompts % BLOCK_TOKENS)
     ids[offsets[1:][partial] - 1] = most * (2 + int(owner.max())) + partial
     return PrefixBlocks(BLOCK_TOKENS, offsets, ids)
