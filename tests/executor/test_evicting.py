@@ -32,6 +32,7 @@ class PlainEviction:
 
     def attend(self, layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         out, row = torch.empty_like(q), 0
+        k, v = k.double(), v.double()
         decoding = {request for request, _ in self._work.decodes}
         group = q.shape[1] // k.shape[1]
         for request, start, stop in self._work.spans:
@@ -43,20 +44,19 @@ class PlainEviction:
                     kept.clear()
                 for i in range(start, stop):
                     at = rows.start + i - start
-                    kept.append([i, k[at, head].double(), v[at, head].double(), 0.0])
+                    kept.append([i, k[at, head], v[at, head], 0.0])
                 if request in decoding:  # there is no room for a token more
                     self._evict(kept, stop)
                 keys = torch.stack([one[1] for one in kept])  # type: ignore[misc]
                 values = torch.stack([one[2] for one in kept])  # type: ignore[misc]
                 positions = torch.tensor([one[0] for one in kept])
-                for i in range(start, stop):
-                    at = rows.start + i - start
-                    for query in range(head * group, (head + 1) * group):
-                        scores = keys @ q[at, query].double() * q.shape[2] ** -0.5
-                        weights = scores.masked_fill(positions > i, float("-inf")).softmax(0)
-                        out[at, query] = (weights @ values).to(q.dtype)
-                        for one, weight in zip(kept, weights.tolist(), strict=True):
-                            one[3] += weight  # type: ignore[operator]
+                later = positions > torch.arange(start, stop)[:, None, None]
+                heads = slice(head * group, (head + 1) * group)
+                scores = q[rows, heads].double() @ keys.T * q.shape[2] ** -0.5
+                weights = scores.masked_fill(later, float("-inf")).softmax(-1)
+                out[rows, heads] = (weights @ values).to(q.dtype)
+                for one, weight in zip(kept, weights.sum((0, 1)).tolist(), strict=True):
+                    one[3] += weight  # type: ignore[operator]
                 self._evict(kept, stop)
         return out
 
