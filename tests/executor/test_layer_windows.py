@@ -27,6 +27,7 @@ from sim.model.hf_config import model_from_config
 from sim.run.driver import run_simulated
 from sim.run.simulation import Setup, prepare
 from tests.executor.beside import Beside, run_beside
+from tests.executor.brief import brief_measuring
 from tests.executor.test_null_device import FollowedDevice
 from workloads.schema import Provenance, Trace
 
@@ -179,8 +180,9 @@ def test_decodes_are_priced_by_what_they_read() -> None:
     """The simulator tells bytes read, so knots of a table are those, not contexts."""
     given, machine = setup("paging:block_size=8,layers=capped"), open_machine("cpu")
     llama = random_llama(MODEL, machine)
-    calibration = Calibration([Executor(given, machine, llama)], machine, llama)
-    section = calibration.table([calibration.round()]).sections[0]
+    with brief_measuring():
+        calibration = Calibration([Executor(given, machine, llama)], machine, llama)
+        section = calibration.table([calibration.round()]).sections[0]
     assert section.kept_tokens is None
     longest = round((2 * 128 + 3 * WINDOW) / 5)
     assert section.decode[0].context == (2, longest)
