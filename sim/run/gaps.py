@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Iterator
-from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,7 +55,8 @@ def mean_gap(log: Log, gaps: int) -> float:
         _add(sums, np.ones_like(away, np.int64), away)
     lowest = min(sums, default=0)
     whole = sum(value << power - lowest for power, value in sums.items())
-    return float(Fraction(whole) * Fraction(2) ** lowest / gaps)
+    # A quotient of whole numbers is rounded once, however large they are.
+    return (whole << max(0, lowest)) / (gaps << max(0, -lowest))
 
 
 def _add(sums: defaultdict[int, int], counts: Ints, times: Floats) -> None:
@@ -82,21 +82,22 @@ def gaps_at(log: Log, lowest: int, counts: Ints, ranks: list[int]) -> dict[int, 
     """The gaps of these ranks, from 0, among all in order, with what `gap_counts` says."""
     upto = np.cumsum(counts)
     bins = {rank: lowest + int(np.searchsorted(upto, rank, side="right")) for rank in ranks}
-    wanted = np.array(sorted(set(bins.values())))
-    found: dict[int, list[tuple[Floats, Ints]]] = {each: [] for each in wanted.tolist()}
+    found: dict[int, list[tuple[Floats, Ints]]] = {each: [] for each in bins.values()}
     for gaps, weights in token_gaps(log):
         high = _high(gaps)
-        there = np.isin(high, wanted)
-        high, gaps, weights = high[there], gaps[there], weights[there]
         for each, kept in found.items():
-            kept.append((gaps[high == each], weights[high == each]))
-    ranked = {}
-    for rank, each in bins.items():
-        values, weights = (np.concatenate(parts) for parts in zip(*found[each], strict=True))
+            there = high == each
+            kept.append((gaps[there], weights[there]))
+    ordered = {}
+    for each, kept in found.items():
+        values, weights = (np.concatenate(parts) for parts in zip(*kept, strict=True))
         order = np.argsort(values, kind="stable")
         before = int(upto[each - lowest]) - int(counts[each - lowest])
-        place = np.searchsorted(np.cumsum(weights[order]), rank - before, side="right")
-        ranked[rank] = float(values[order][place])
+        ordered[each] = values[order], before + np.cumsum(weights[order])
+    ranked = {}
+    for rank, each in bins.items():
+        values, reached = ordered[each]
+        ranked[rank] = float(values[np.searchsorted(reached, rank, side="right")])
     return ranked
 
 

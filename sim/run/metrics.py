@@ -380,4 +380,5 @@ def _mean(
         return None
     if (weights == 1).all():
         return float(values.mean())
-    return float(np.average(values, weights=weights))
+    weighed = np.multiply(values, weights, dtype=np.float64)
+    return float(weighed.sum() / weights.sum(dtype=np.float64))  # np.average, without its checks
