@@ -68,8 +68,16 @@ class Draw:
         return self.integer(0, 1) == 1
 
 
-# Limits and memory take 11 of these, twelve requests 62, the rest is for steps.
-CASES = st.binary(min_size=240, max_size=240).map(Draw)
+CASE = 240  # bytes: limits and memory take 11 of these, twelve requests 62, the rest is for steps
+AT_ONCE = 5  # cases a drawing, which takes hypothesis half as long as it takes to serve one
+CASES = st.binary(min_size=AT_ONCE * CASE, max_size=AT_ONCE * CASE).map(
+    lambda text: [Draw(text[start : start + CASE]) for start in range(0, len(text), CASE)]
+)
+
+
+def generated(cases: int) -> settings:
+    """So many cases, and before them the empty ones that hypothesis begins with."""
+    return settings(max_examples=1 + -(-cases // AT_ONCE), deadline=None, derandomize=True)
 
 
 def drawn_trace(draw: Draw) -> Trace:
@@ -162,9 +170,10 @@ class Departures(Recorder):
         self.done += len(finished)
 
 
-def assert_told(recorder: Departures, seen: list[tuple[int, int]]) -> None:
+def assert_told(
+    requests: Mapping[str, Column], recorder: Departures, seen: list[tuple[int, int]]
+) -> None:
     """At each instant seen, the log has as many requests finished as were counted there."""
-    requests = recorder.log().requests
     assert (requests["status"] != UNFINISHED).all()  # without a horizon everyone leaves
     assert int((requests["status"] == REFUSED).sum()) == recorder.turned_away
     finish_s = np.sort(requests["finish_s"][requests["status"] != REFUSED])
@@ -185,13 +194,18 @@ def assert_all_they_can(trace: Trace, requests: Mapping[str, Column], longest: i
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@settings(max_examples=150, deadline=None, derandomize=True)
-@given(draw=CASES)
-def test_bytes_and_requests_are_conserved_after_every_event(policy: str, draw: Draw) -> None:
+@generated(cases=150)
+@given(draws=CASES)
+def test_bytes_and_requests_are_conserved_after_every_event(policy: str, draws: list[Draw]) -> None:
     """A driver that stops anywhere a plan allows finds every byte and every request in place.
 
     And every request has got what it can.
     """
+    for draw in draws:
+        assert_conserved(policy, draw)
+
+
+def assert_conserved(policy: str, draw: Draw) -> None:
     bounds, slots, trace = drawn_limits(draw), draw.integer(64, 200), drawn_trace(draw)
     engine = scheduler(policy, slots, bounds)
     manager = engine.manager
@@ -225,19 +239,25 @@ def test_bytes_and_requests_are_conserved_after_every_event(policy: str, draw: D
         left = recorder.turned_away + recorder.done
         assert left + len(engine.inside()) == bisect_right(arrivals, now)
     assert recorder.turned_away + recorder.done == len(trace)
-    assert_told(recorder, seen)
+    requests = recorder.log().requests
+    assert_told(requests, recorder, seen)
     longest = min(bounds.max_model_len, manager.longest() + 1)
-    assert_all_they_can(trace, recorder.log().requests, longest)
+    assert_all_they_can(trace, requests, longest)
     assert engine.swap.free_bytes == bounds.pressure.swap_space_bytes
     memory = manager.memory()
     assert memory.free + memory.external == manager.pool.capacity_bytes
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@settings(max_examples=100, deadline=None, derandomize=True)
-@given(draw=CASES)
-def test_fast_forward_changes_nothing(policy: str, draw: Draw) -> None:
+@generated(cases=100)
+@given(draws=CASES)
+def test_fast_forward_changes_nothing(policy: str, draws: list[Draw]) -> None:
     """Many steps as one event end at the same attosecond, with the same samples and records."""
+    for draw in draws:
+        assert_same_in_single_steps(policy, draw)
+
+
+def assert_same_in_single_steps(policy: str, draw: Draw) -> None:
     bounds, slots, trace = drawn_limits(draw), draw.integer(64, 200), drawn_trace(draw)
     horizon_ms = draw.one_of(None, draw.integer(1, 60))
     logs = []
