@@ -145,15 +145,17 @@ def test_a_table_that_is_cut_says_so(opens: Opens, one: Written, tmp_path: Path)
 
 @pytest.mark.parametrize("javascript", [True, False])
 def test_without_javascript_charts_say_why(
-    browser: Browser, one: Written, javascript: bool
+    browser: Browser, opens: Opens, one: Written, javascript: bool
 ) -> None:
-    page = browser.new_page(java_script_enabled=javascript)
-    page.goto(one.file.as_uri())
+    if javascript:
+        page = opens(one.file).page
+    else:
+        page = browser.new_page(java_script_enabled=False)
+        page.goto(one.file.as_uri())
     sentence = page.locator(".chart noscript p").first
     assert sentence.is_visible() != javascript
     page.locator("#waste summary").click()  # the numbers need no script
     assert page.locator("#waste table td").first.is_visible()
-    page.close()
 
 
 @pytest.mark.parametrize(
