@@ -375,10 +375,9 @@ class Contract:
         tally = self.manager.tally()
         columns = tuple(np.array([0, count, count]) for count in tally)
         for one, column in zip(self.manager.uses(tally), self.manager.uses(columns), strict=True):
-            whole = column if np.shape(column) == (3,) else np.broadcast_to(column, 3)
-            assert whole[1:].tolist() == [one, one], (
-                "uses() of columns of tallies isn't uses() of each"
-            )
+            # What is the same for all may be a single number.
+            many = np.broadcast_to(column, 3).tolist() if np.ndim(column) else 3 * [column]
+            assert many[1:] == [one, one], "uses() of columns of tallies isn't uses() of each"
 
     def end(self) -> None:
         """When all have left, everything is free again."""
