@@ -13,7 +13,6 @@ from sim.policy.shared_pages import SharedPages, chain
 from sim.sequence import Sequence
 from workloads import read_trace
 from workloads.prefix import unique_blocks
-from workloads.schema import PrefixBlocks
 
 # Hit ratio by block of the Mooncake traces (FAST'25): requests in file order, leading run of
 # blocks present before insertion, partial last block counted, LRU, tail evicted before head.
@@ -43,18 +42,18 @@ def test_hit_ratios_of_the_mooncake_traces(
     assert prefix is not None
     assert unique_blocks(prefix) == unique
     assert len(prefix.ids) == total
+    ids = prefix.ids.tolist()
+    requests = [[(one, 1) for one in ids[a:b]] for a, b in pairwise(prefix.offsets.tolist())]
     for size, ratio in published.items():
         capacity = unique * int(size[:-1]) // 100 if isinstance(size, str) else size or unique
-        assert replay(prefix, capacity) / total == pytest.approx(ratio, abs=5e-4), size
+        assert replay(requests, capacity) / total == pytest.approx(ratio, abs=5e-4), size
 
 
-def replay(prefix: PrefixBlocks, capacity: int) -> int:
+def replay(requests: list[list[tuple[int, int]]], capacity: int) -> int:
     """Blocks found, one request after another, in a cache of so many blocks."""
     cache = PrefixCache()
     hits = 0
-    ids, offsets = prefix.ids.tolist(), prefix.offsets.tolist()
-    for start, end in pairwise(offsets):
-        names = [(name, 1) for name in ids[start:end]]
+    for names in requests:
         hold = cache.pin([*names, (-1, 1)], cache.match(names, len(names)))
         hits += hold.inside
         over = len(names) - hold.inside - (capacity - cache.pinned_blocks - cache.idle_blocks)
