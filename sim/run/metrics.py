@@ -207,6 +207,7 @@ def _statistics(name: str, mean: float | None, percentiles: list[float]) -> list
 
 def _batch(requests: OfRequests, steps: OfSteps, samples: _Samples) -> list[Metric]:
     sampled = "mean of samples at a fixed interval, within the makespan"
+    means = {"running": sampled, "waiting": f"left waiting by a step's scheduling; {sampled}"}
     peaks = {"running": steps.running_peak, "waiting": steps.waiting_peak}
     rows = [
         Metric("steps", "Steps", "", "engine steps", steps.steps),
@@ -259,7 +260,7 @@ def _batch(requests: OfRequests, steps: OfSteps, samples: _Samples) -> list[Metr
                 f"{name}_mean",
                 f"{name.capitalize()} mean",
                 "requests",
-                sampled,
+                means[name],
                 samples.mean(name),
             ),
             Metric(
