@@ -1,6 +1,6 @@
 """What `kvtwin size --json` prints: integer bytes and tokens."""
 
-from sim.commands.size_text import position_note
+from sim.commands.size_text import as_stored, position_note
 from sim.memory.bounds import CapacityBounds
 from sim.memory.ledger import Ledger
 from sim.memory.sizing import Sizing, explain, window_capped_requests
@@ -48,7 +48,9 @@ def sizing_json(
                         "held_bytes": fit.held_bytes,
                         "live_bytes": fit.live_bytes,
                         "kv_cache": dict(explain(model, fit)),
-                        "fit_if_windows_capped": window_capped_requests(ledger, fit.context_tokens),
+                        "fit_if_windows_capped": window_capped_requests(
+                            as_stored(ledger, sizing), fit.context_tokens
+                        ),
                     }
                     for fit in sizing.fits
                 ],

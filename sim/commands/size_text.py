@@ -1,8 +1,12 @@
 """The words and columns of `kvtwin size`."""
 
+from dataclasses import replace
+
 from sim.memory.bounds import CapacityBounds
 from sim.memory.ledger import Ledger
 from sim.memory.sizing import Fit, Sizing, explain, window_capped_requests
+from sim.policy.registry import parse_policy
+from sim.policy.spec import format_under
 
 SCALES = (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
 
@@ -86,17 +90,17 @@ def sizing_text(ledger: Ledger, sizing: Sizing) -> str:
     lines.append(f"  longest single request: {sizing.longest_tokens:,} tokens")
     for fit in sizing.fits:
         text = f"  requests of {fit.context_tokens:,} tokens: {fit.requests:,} fit"
-        lines.append(text + (f", {_held(ledger, fit)}" if fit.requests else ""))
+        lines.append(text + (f", {_held(ledger, sizing, fit)}" if fit.requests else ""))
         if fit.requests:
             lines += [
                 f"    {name:<29} {size:>17,} B {size_text(size):>11}"
                 for name, size in explain(ledger.model, fit)
             ]
-        capped = window_capped_requests(ledger, fit.context_tokens)
+        capped = window_capped_requests(as_stored(ledger, sizing), fit.context_tokens)
         if ledger.model.kv_window_bytes():
             lines.append(f"    with windows capped and pages per layer group: at most {capped:,}")
     if sizing.together:
-        lines.append(f"  one of each together: {_held(ledger, sizing.together)}")
+        lines.append(f"  one of each together: {_held(ledger, sizing, sizing.together)}")
     elif len(sizing.fits) > 1:
         lines.append("  one of each together: doesn't fit")
     return "\n".join(lines)
@@ -109,12 +113,20 @@ def _times(ledger: Ledger, sizing: Sizing) -> str:
     return f"; {sizing.concurrency:.2f}x at {sizing.max_model_len:,} tokens"
 
 
-def _held(ledger: Ledger, fit: Fit) -> str:
-    """Bytes, and slots of a token's full width: compressed KV takes fewer than its tokens."""
+def as_stored(ledger: Ledger, sizing: Sizing) -> Ledger:
+    """The ledger with KV as the policy stores it, where it decides that."""
+    return replace(ledger, kv=format_under(parse_policy(sizing.policy), ledger.kv))
+
+
+def _held(ledger: Ledger, sizing: Sizing, fit: Fit) -> str:
+    """Bytes, and slots of a token over all layers, as the policy stores it.
+
+    Windows and compressed KV take fewer slots than their tokens, landmarks more.
+    """
     held, live = fit.held_bytes, fit.live_bytes
-    if ledger.model.states:  # not all of it is slots of tokens
+    if ledger.model.states or not sizing.payload_bytes:  # not all of it is slots of tokens
         return f"holding {size_text(held)}, {size_text(live)} of it written"
-    slots, used = held // ledger.token_bytes, live // ledger.token_bytes
+    slots, used = held // sizing.token_bytes, live // sizing.payload_bytes
     written = f"{size_text(live)} ({used:,} slots) of it written"
     return f"holding {size_text(held)} ({slots:,} slots), {written}"
 

@@ -61,6 +61,8 @@ class Sizing:
 
     policy: str
     max_model_len: int
+    token_bytes: int  # of one token as the policy stores it, side data included
+    payload_bytes: int  # of that, without side data
     blocks: int | None  # for policies that cut the pool into equal pieces
     block_bytes: int | None
     longest_tokens: int  # the longest single request that fits alone, up to the longest context
@@ -106,6 +108,8 @@ def size_policy(
     return Sizing(
         policy=name,
         max_model_len=pool.max_len,
+        token_bytes=manager.pool.token_bytes,
+        payload_bytes=manager.pool.payload_bytes,
         blocks=blocks,
         block_bytes=block_bytes,
         longest_tokens=min(manager.longest(), pool.max_len),

@@ -78,8 +78,10 @@ def find_costs(options: "RunOptions") -> Costs:
     text = "" if cost is None else str(cost)
     name, given = text.partition(":")[0], dict[str, str]()
     kinds = {} if cost is None else own_costs()
-    if name in ("table", *kinds):
+    if name in ("roofline", "table", *kinds):
         name, given = key_values(text, f"--cost {cost}")
+    if name == "roofline" and given:
+        raise InputError(f"--cost {cost}: roofline takes no options")
     if name == "table" or (cost is None and profile is not None):
         for key in given.keys() - {"profile"}:
             raise InputError(f"--cost {cost}: table has no option {key!r}, expected profile")

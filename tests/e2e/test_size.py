@@ -79,6 +79,35 @@ def test_reserved_and_used_slots(capsys: Capture) -> None:
     assert together.startswith("holding 12.50 GiB (16,384 slots), 7.63 GiB (10,000 slots)")
 
 
+@pytest.mark.parametrize("side_bytes", [0, 4])
+def test_slots_are_of_tokens_as_the_policy_stores_them(capsys: Capture, side_bytes: int) -> None:
+    """LLaMA-13B's token: 2 × 40 layers × 40 heads, each of 128 B in 8 bits and its scale. 27
+    requests of 1,000 tokens hold 63 blocks of 16 each, whatever a token takes."""
+    token = 2 * 40 * 40 * (128 + side_bytes)
+    how = "int8" if side_bytes else "fp8"
+    memory = 27 * 63 * 16 * token
+    for stored in ({"policy": (f"paging:block_size=16+{how}",)}, {"kv_cache_dtype": how}):
+        size(model="llama-13b", gpu=GPU, context=(1000,), kv_cache_memory=memory, **stored)
+        out = capsys.readouterr().out
+        assert "1,000 tokens: 27 fit" in out
+        assert "(27,216 slots)" in out
+        assert "(27,000 slots) of it written" in out
+
+
+def test_capped_windows_are_bounded_as_the_policy_stores_them(capsys: Capture) -> None:
+    """Gemma 3 in 8 bits: K and V of 16 heads of 128 B, of 30,000 tokens in 10 full layers and of
+    1,024 in 52 with windows. Memory for five such requests."""
+    one = 2 * 16 * 128 * (10 * 30_000 + 52 * 1024)
+    size(
+        model="gemma-3-27b",
+        gpu="h100",
+        context=(30_000,),
+        kv_cache_memory=5 * one,
+        policy=("paging:layers=capped+fp8",),
+    )
+    assert "pages per layer group: at most 5\n" in capsys.readouterr().out
+
+
 def test_copied_heads_and_windows_are_said(capsys: Capture) -> None:
     size(model="llama-3-8b", gpu="h100", context=(8192,), tp=16)
     assert "262,144 B on all GPUs for a logical 131,072 B" in capsys.readouterr().out

@@ -105,6 +105,8 @@ def test_the_loop_is_the_one_that_the_rules_ask_for(engine: str) -> None:
             "--cost rooflin: No such file or directory; did you mean 'roofline'?",
         ),
         ({"cost": "x.json"}, "expected fixed, roofline, table or a file of kvtwin calibrate"),
+        ({"cost": "roofline:foo=1"}, "--cost roofline:foo=1: roofline takes no options"),
+        ({"cost": "roofline:foo"}, "'foo', expected option=value"),
         ({"cost": "table:file=x"}, "table has no option 'file', expected profile"),
         ({"cost": "table:profile=x", "profile": "y"}, "expected no --profile beside it"),
         ({"cost": "roofline", "profile": "y"}, "reads no --profile, expected --cost table"),
