@@ -125,6 +125,7 @@ def render(
             heights={chart.id: chart.figure.layout.height for chart in drawn},
             figures=figures,
             arrays=Markup(arrays.all()),
+            of_each=sections.shared(runs, sections.of_each),
             ledgers=sections.shared(runs, sections.ledger),
             layer_groups=sections.shared(runs, lambda run: run.info.pool.groups),
             refused=sections.refused(runs),

@@ -99,6 +99,20 @@ def duration(seconds: float) -> str:
     return f"{hours:.3g} h" if hours < 1000 else f"{hours:,.0f} h"
 
 
+def durations(seconds: Sequence[float]) -> list[str]:
+    """Times of one column, all in the unit that suits the smallest; none in ms beside 10 s."""
+    least, most = min(seconds, default=0.0), max(seconds, default=0.0)
+    unit, scale = "h", 3600.0
+    if least < 1:
+        unit, scale = ("ms", 1e-3) if most < LONG_MS / 1000 else ("s", 1.0)
+    elif least < 300:
+        unit, scale = "s", 1.0
+    elif least < 7200:
+        unit, scale = "min", 60.0
+    values = [value / scale for value in seconds]
+    return [f"{v:.3g} {unit}" if v < 999.5 else f"{v:,.0f} {unit}" for v in values]
+
+
 def listed(words: Sequence[str]) -> str:
     """`a`, `a and b`, `a, b and c`."""
     last = tr(" and ")

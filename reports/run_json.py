@@ -150,6 +150,12 @@ class WarmUp(Part):
     requests: Whole
 
 
+class Level(Part):
+    """A service level, as it was asked for."""
+
+    text: str
+
+
 class ClosedLoop(Part):
     """Users who wait for their answers; `paced`: and for the stamps."""
 
@@ -181,6 +187,7 @@ class RunInfo(Part):
     closed_loop: ClosedLoop | None = None
     horizon_s: Number | None = None  # where it was stopped, whoever waited
     warm_up: WarmUp | None = None
+    service_level: Level | None = None
     replay: Literal["answers", "stamps"] | None = None  # of a trace with sessions
     replicas: Whole = 1  # independent engines; all have the device's ledger, the pool is their sum
     data_parallel: Whole = 1  # engines in lockstep that share experts

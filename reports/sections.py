@@ -141,6 +141,7 @@ def facts(run: Run) -> tuple[tuple[str, str], ...]:
     ]
     budget = [
         gib(info.pool.capacity_bytes),
+        *_budget_each(info),
         tr("{count} B a token", count=f"{info.pool.token_bytes:,}"),
         *(
             [tr("{count} B a sequence", count=f"{info.pool.state_bytes:,}")]
@@ -167,13 +168,35 @@ def facts(run: Run) -> tuple[tuple[str, str], ...]:
 
 def _engines(info: RunInfo) -> list[str]:
     """How many stand behind which router; nothing where there is one."""
-    if info.data_parallel > 1:
-        many = counted(info.data_parallel, "data-parallel rank")
-    elif info.replicas > 1:
-        many = counted(info.replicas, "replica")
-    else:
+    many = _several(info)
+    if not many:
         return []
     return [many] if info.router is None else [many, tr("routed {how}", how=info.router)]
+
+
+def of_each(run: Run) -> str:
+    """Whose the ledger and the capacity curve are, where there are several engines."""
+    many = _several(run.info)
+    return tr("Of each of {engines}, not of all together.", engines=many) if many else ""
+
+
+def _several(info: RunInfo) -> str:
+    """How many engines, in words; empty where there is one."""
+    if info.data_parallel > 1:
+        return counted(info.data_parallel, "data-parallel rank")
+    return counted(info.replicas, "replica") if info.replicas > 1 else ""
+
+
+def _budget_each(info: RunInfo) -> list[str]:
+    """The part of the pool that one of several engines has."""
+    if not _several(info):
+        return []
+    return [tr("{size} in each", size=gib(info.pool.capacity_bytes // engines(info)))]
+
+
+def engines(info: RunInfo) -> int:
+    """Engines of the run, each with a cache of its own."""
+    return info.replicas * info.data_parallel
 
 
 def warm_up(run: Run) -> str:

@@ -7,9 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reports.bands import spans
-from reports.formats import duration, gib
+from reports.formats import duration, durations, gib
 from reports.language import tr
 from reports.load import Run, optional
+from reports.sections import engines
 from reports.terminal import padded, print_outcome
 from reports.theme import USES, WASTE
 
@@ -38,14 +39,18 @@ def _sparklines(run: Run) -> Iterator[str]:
         return
     found = spans(line["time_s"], SPARKS)
     used = run.info.pool.capacity_bytes - line["free_bytes"]
-    for name, values, scale, unit in (
-        ("running", line["running"], 1, ""),
-        ("waiting", line["waiting"], 1, ""),
-        ("KV taken", 100 * used / run.info.pool.capacity_bytes, 1, " %"),
+    share = 100 / run.info.pool.capacity_bytes
+    for name, values, peak_of_steps, unit in (
+        ("running", line["running"], run.value("running_peak"), ""),
+        ("waiting", line["waiting"], run.value("waiting_peak"), ""),
+        ("KV taken", share * used, share * (run.value("kv_used_peak_bytes") or 0), " %"),
     ):
         means = found.mean(values)
-        top = 100.0 if unit else float(values.max())
-        peak = f"{float(values.max()) * scale:,.0f}{unit}"
+        highest = float(values.max())
+        top = 100.0 if unit else highest
+        if engines(run.info) == 1:  # the peaks of several are of one, samples their sum
+            highest = max(highest, peak_of_steps or 0.0)  # samples pass over the steps between
+        peak = f"{highest:,.0f}{unit}"
         yield f"{padded(tr(name), 9)} {sparkline(means, top)} {tr('peak')} {peak}"
     first, last = float(line["time_s"][0]), float(line["time_s"][-1])
     half = len(found.time) // 2
@@ -80,13 +85,14 @@ def _slowest(run: Run) -> Iterator[str]:
     widths = {"request id": 10, "arrival": 10, "prompt": 8, "output": 8, "TTFT": 9, "E2E": 9,
               "preemptions": 11}  # fmt: skip
     yield " ".join(padded(tr(head), width, right=True) for head, width in widths.items())
-    for row in rows:
-        first = table["first_token_s"][row] - table["arrival_s"][row]
+    arrival = table["arrival_s"][rows]
+    times = (arrival, table["first_token_s"][rows] - arrival, latency[rows])
+    shown = zip(*(durations(column.tolist()) for column in times), strict=True)
+    for row, (arrived, first, whole) in zip(rows, shown, strict=True):
         yield (
-            f"{int(table['request_id'][row]):>10} {duration(float(table['arrival_s'][row])):>10} "
+            f"{int(table['request_id'][row]):>10} {arrived:>10} "
             f"{int(table['prompt_tokens'][row]):>8,} {int(table['output_tokens'][row]):>8,} "
-            f"{duration(float(first)):>9} {duration(float(latency[row])):>9} "
-            f"{_preempted(run, int(row)):>11}"
+            f"{first:>9} {whole:>9} {_preempted(run, int(row)):>11}"
         )
 
 

@@ -12,11 +12,11 @@ from rich.text import Text
 from reports import closed
 from reports.caveats import caveats, times
 from reports.comparison import MetricLike, rows
-from reports.formats import rate_per_s
+from reports.formats import listed, number, rate_per_s
 from reports.language import current, retold, tr
 from reports.load import Run
 from reports.replays import named
-from reports.sections import warm_up
+from reports.sections import shared, warm_up
 from reports.service import service
 from reports.verdict import verdict
 from workloads.console import console
@@ -67,10 +67,42 @@ def print_outcome(runs: Sequence[Run]) -> None:
     if len(rates) == 1 and offered and not any(map(closed.loop, runs)):
         print(tr("Offered: {rate} requests/s.", rate=offered[0]), end=" ")
     print(tr("Times: {source}.", source=tr("; ").join(dict.fromkeys(times(run) for run in runs))))
-    for said_of in dict.fromkeys(filter(None, map(warm_up, runs))):
-        print("\n".join(wrapped(f"{said_of[:1].upper()}{said_of[1:]}.")))
+    for line in (*map(_level, runs), *map(_costs, runs)):
+        if line:
+            print("\n".join(wrapped(line)))
+    for group in shared(runs, warm_up):
+        if group.part:
+            said_of = f"{group.part[:1].upper()}{group.part[1:]}"
+            if not group.everyone:
+                said_of = f"{listed(group.labels)}{tr(': ')}{group.part}"
+            print("\n".join(wrapped(said_of + tr("."))))
     for warning in dict.fromkeys(line for run in runs for line in caveats(run)):
         print("\n".join(wrapped(tr("warning: {text}", text=warning))))
+
+
+def _level(run: Run) -> str:
+    """Whether the service level holds, and how far off it is; empty where there is none."""
+    met, level = run.value("slo_met"), run.info.service_level
+    if met is None or level is None:
+        return ""
+    used = run.value("slo_used_share")
+    if used is None:
+        said = "{label}: service level {level} doesn't hold, too many requests have no answer."
+        return tr(said, label=run.label, level=level.text)
+    said = "{label}: service level {level} holds, {used} % of it used."
+    if not met:
+        said = "{label}: service level {level} doesn't hold, {used} % of it used."
+    return tr(said, label=run.label, level=level.text, used=f"{used:,.1f}")
+
+
+def _costs(run: Run) -> str:
+    """Dollars and joules, where prices or watts were given."""
+    known = [
+        f"{label[:1].lower()}{label[1:]} {number(metric.value, metric.unit)} {tr(metric.unit)}"
+        for metric in run.info.metrics
+        if metric.name.startswith(("cost_", "energy_")) and (label := retold(metric.label))
+    ]
+    return f"{run.label}{tr(': ')}{tr(', ').join(known)}" if known else ""
 
 
 def wrapped(text: str) -> list[str]:

@@ -73,6 +73,7 @@ def said_of_replicas(metrics: list[Metric], replicas: int, what: str = "replica"
             formula = f"{metric.formula}, mean of {replicas} {what}s"
             metric = replace(metric, value=metric.value / replicas, formula=formula)
         elif metric.name in OF_ONE:
-            metric = replace(metric, formula=f"{metric.formula}, of any one {what}")
+            label, formula = f"{metric.label} of one {what}", f"{metric.formula}, of any one {what}"
+            metric = replace(metric, label=label, formula=formula)
         found.append(metric)
     return found

@@ -141,7 +141,8 @@ def level_metrics(
                 f"slo_{bound.name}",
                 f"{bound.text} of all",
                 "ms",
-                f"of all requests asked, without an answer infinite; at most {bound.limit_s:g} s",
+                f"of all requests asked, without an answer infinite; at most "
+                f"{1e3 * bound.limit_s:,.10g} ms",
                 1e3 * value if math.isfinite(value) else None,
             )
         )

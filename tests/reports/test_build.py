@@ -15,6 +15,7 @@ import pytest
 from reports.assets import plotly_js
 from reports.build import render, write_report
 from reports.cli import report
+from reports.formats import gib
 from reports.load import load_runs
 from tests.reports.synthetic import PAGING, PREALLOCATION, Spec, Write, write_folder
 from workloads.errors import InputError
@@ -124,16 +125,27 @@ def test_limits_are_in_words(write_run: Write) -> None:
 
 
 def test_several_engines_are_in_the_setup(write_run: Write) -> None:
+    fits = [{"label": "paging", "points": [[1024, 3]]}]
     runs = [
         write_run(PAGING, "one"),
-        write_run(PAGING, "three", replicas=3, router="least-loaded"),
+        write_run(PAGING, "three", replicas=3, router="least-loaded", capacity=fits),
         write_run(PAGING, "ranks", data_parallel=2, router="round-robin"),
     ]
     alone = render(load_runs(runs[1:2]))
     assert "<dt>Engine</dt><dd>default · 3 replicas · routed least-loaded</dd>" in alone
+    each = "Of each of 3 replicas, not of all together."
+    for section in ("capacity-curve", "ledger"):
+        assert each in alone.split(f'<section id="{section}">')[1].split("</section>")[0]
+    (run,) = load_runs(runs[1:2])
+    budget = gib(run.info.pool.capacity_bytes)
+    assert (
+        f"<dt>KV budget</dt><dd>{budget} · {gib(run.info.pool.capacity_bytes // 3)} in each"
+        in alone
+    )
     page = render(load_runs(runs))
+    assert "Of each of 2 data-parallel ranks, not of all together." in page
     assert "2 data-parallel ranks · routed round-robin" in page
-    assert "These runs differ in engine" in page
+    assert "These runs differ in KV budget and engine" in page
     assert "replica" not in render(load_runs(runs[:1]))
 
 

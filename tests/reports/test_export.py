@@ -12,13 +12,14 @@ from reports.bands import spans
 from reports.build import render
 from reports.cli import report
 from reports.export import comparison_csv
+from reports.formats import durations
 from reports.load import Run, load_runs
 from reports.perfetto import perfetto
 from reports.show import print_run, sparkline
 from reports.terminal import print_outcome
 from tests.reports.browsing import needs_chromium
 from tests.reports.cases import TOO_LONG, Case, write_case
-from tests.reports.synthetic import PAGING, PREALLOCATION, Write
+from tests.reports.synthetic import CAPACITY, PAGING, PREALLOCATION, Write
 
 
 @pytest.fixture
@@ -116,6 +117,42 @@ def test_the_terminal_fits_80_columns_and_says_the_load(
     assert "warning: decodes beside a chunk were not measured" in out
 
 
+def test_the_terminal_judges_the_service_level_and_says_costs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def said(met: int, used: float | None) -> str:
+        values = {"slo_met": (met, ""), "slo_used_share": (used, "%"), "cost_per_hour": (2.0, "$")}
+        metrics = [
+            {"name": name, "label": name, "unit": unit, "formula": "", "value": value}
+            for name, (value, unit) in values.items()
+        ]
+        level = {"text": "ttft_p99=2s", "bounds": []}
+        folder = tmp_path / f"{met} {used}"
+        write_case(folder, Case("paging"), metrics=metrics, service_level=level)
+        print_outcome(load_runs([folder]))
+        return " ".join(capsys.readouterr().out.split())
+
+    assert "paging: service level ttft_p99=2s holds, 57.3 % of it used." in said(1, 57.3)
+    broken = "paging: service level ttft_p99=2s doesn't hold, "
+    assert broken + "5,973.0 % of it used. paging: cost_per_hour 2 $" in said(0, 5973.0)
+    assert broken + "too many requests have no answer." in said(0, None)
+
+
+def test_unequal_warm_ups_are_said_of_their_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = []
+    for name, left_out in (("a", 159), ("b", 107)):
+        warm_up = {"asked": "auto", "end_s": 8.0, "requests": left_out}
+        runs.append(write_case(tmp_path / name, Case(name), warm_up=warm_up))
+    print_outcome(load_runs(runs[:1]))
+    assert "\nMetrics leave out 159 requests that" in capsys.readouterr().out
+    print_outcome(load_runs(runs))
+    out = capsys.readouterr().out
+    assert "\na: metrics leave out 159 requests that" in out
+    assert "\nb: metrics leave out 107 requests that" in out
+
+
 def test_show_draws_the_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (run,) = load_runs([write_case(tmp_path / "x", Case())])
     print_run(run)
@@ -128,6 +165,28 @@ def test_show_draws_the_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     # the last request arrives at 99 s, starts at 198 s, ends at 200 s
     slowest = out.split("slowest requests")[1].splitlines()[2].split()
     assert slowest[:6] == ["99", "99", "s", "100", "11", "99.1"]
+
+
+def test_peaks_are_those_of_every_step(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Samples pass over steps: what the metrics count is printed, of one engine, not of several."""
+    metrics = [
+        {"name": name, "label": name, "unit": "", "formula": "", "value": value}
+        for name, value in (("waiting_peak", 5_000), ("kv_used_peak_bytes", CAPACITY))
+    ]
+    for replicas in (1, 2):
+        folder = write_case(tmp_path / f"{replicas}", Case(), metrics=metrics, replicas=replicas)
+        out = shown_by(capsys, load_runs([folder])[0])
+        assert ("peak 5,000" in out, "peak 100 %" in out) == ((True, True), (False, False))[
+            replicas - 1
+        ]
+
+
+def test_a_column_of_times_has_one_unit() -> None:
+    assert durations([266, 498]) == ["266 s", "498 s"]
+    assert durations([301, 4980]) == ["5.02 min", "83 min"]
+    assert durations([0.25, 9.5]) == ["250 ms", "9,500 ms"]
+    assert durations([0.25, 95, 3600]) == ["0.25 s", "95 s", "3,600 s"]
+    assert durations([7200, 7.2e6]) == ["2 h", "2,000 h"]
 
 
 def test_sparklines_reach_from_nothing_to_the_top() -> None:

@@ -122,6 +122,8 @@ def run_metrics_of_a_simulation() -> list[dict[str, str]]:
                  slo="ttft_p99=2s", price="a100-40gb=2/h", watts="a100-40gb=400W"),
         simulate("coding-agents", model="llama-3.1-8b", gpu="h100", first=20, users=2,
                  policy="paging+prefix"),
+        simulate("azure-2023-conv", model="llama-2-13b", gpu="a100-40gb", first=5, policy="paging",
+                 replicas=2),
     ]  # fmt: skip
     return [
         {"label": metric.label, "formula": metric.formula}
