@@ -26,6 +26,8 @@ class SizePage(NamedTuple):
     notes: tuple[str, ...]
     lines: tuple[LedgerLine, ...]
     curves: tuple[Capacity, ...]
+    ranks: int  # data-parallel ones, of which it is of one
+    whose: str  # the policy that `binds` and `buys` are of; empty where there is one
     binds: str
     buys: Sequence[tuple[str, int]]  # a change, and the requests at once that it would allow
 
@@ -35,6 +37,17 @@ def formula(text: str) -> str:
     for word in ("shared layers", "layers", "of them", "of scales", "per token", "per sequence"):
         text = text.replace(f" {word}", f" {tr(word)}")
     return text
+
+
+def _title(page: SizePage) -> str:
+    if page.ranks == 1:
+        return tr("{model} on {gpus}", model=page.model, gpus=page.gpus)
+    return tr(
+        "{model} on {gpus}, each of {ranks} data-parallel ranks",
+        model=page.model,
+        gpus=page.gpus,
+        ranks=page.ranks,
+    )
 
 
 def size_page(page: SizePage) -> str:
@@ -47,7 +60,7 @@ def size_page(page: SizePage) -> str:
         .render(
             formula=formula,
             page=page,
-            title=tr("{model} on {gpus}", model=page.model, gpus=page.gpus),
+            title=_title(page),
             language=LANGUAGES[current()],
             chart=Chart("capacity", tr("Requests at once against their length"), drawn, table),
             height=drawn.layout.height,

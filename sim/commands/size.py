@@ -153,6 +153,7 @@ def size(
         if data_parallel == 1:
             larger = next_larger(lambda more: make(tp=more), options.tp)
         buys = list(would_buy(chosen, ledger, largest, longest, larger))
+    whose = first.policy if len(sizings) > 1 else ""
     bounds = None
     if interval is not None:
         given, each = options.kv_cache_memory is not None, []
@@ -166,7 +167,8 @@ def size(
     if output is not None:
         from sim.commands.size_page import write_page  # late: it loads plotly
 
-        write_page(output, ledger, _curves(ledger, sizings, longest, context), binds, buys)
+        curves = _curves(ledger, sizings, longest, context)
+        write_page(output, ledger, curves, binds, buys, whose, data_parallel)
     blocks = _vllm(ledger, chosen, longest, preset, tokens)
     if json_output:
         found = (
@@ -176,6 +178,7 @@ def size(
                 "max_model_len": longest,
                 "max_model_len_why": longest_why(ledger, max_model_len),
                 "binds": binds,
+                "binds_policy": first.policy,
                 "would_buy": [{"change": change, "requests": number} for change, number in buys],
                 "vllm_0.32": blocks,
             }
@@ -206,7 +209,7 @@ def size(
         print(f"\n{bounds_text(bounds)}")
     if preset.device_limits:
         print(f"\n--engine {options.engine}: {seqs:,} requests at once, {tokens:,} tokens a step")
-    print(f"\n{binds}")
+    print(f"\n{whose}: {binds}" if whose else f"\n{binds}")
     for change, number in buys:
         print(f"  {change}: {number:,} at once")
     if output is not None:

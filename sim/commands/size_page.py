@@ -9,9 +9,18 @@ from sim.memory.ledger import Ledger
 
 
 def write_page(
-    path: Path, ledger: Ledger, curves: list[Curve], binds: str, buys: list[tuple[str, int]]
+    path: Path,
+    ledger: Ledger,
+    curves: list[Curve],
+    binds: str,
+    buys: list[tuple[str, int]],
+    whose: str,
+    ranks: int = 1,
 ) -> None:
-    """Write one HTML file that needs nothing else."""
+    """Write one HTML file that needs nothing else; of one of so many data-parallel ranks.
+
+    `whose` is the policy that `binds` and `buys` are of; empty where there is one.
+    """
     model, device = ledger.model, ledger.device
     page = SizePage(
         model=model.name,
@@ -24,6 +33,8 @@ def write_page(
             LedgerLine(name=line.name, bytes=line.size_bytes, why=line.why) for line in ledger.lines
         ),
         curves=tuple(Capacity(label=one.label, points=one.points) for one in curves),
+        ranks=ranks,
+        whose=whose,
         binds=binds,
         buys=buys,
     )

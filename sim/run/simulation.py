@@ -243,8 +243,11 @@ def prepared(trace: TraceLike, options: RunOptions) -> Setup:
         refuse_unlike(options, model, costs)
     ledger = preset.adapt_ledger(engine.ledger(expert_ranks=options.data_parallel))
     horizon_s = options.horizon
-    if horizon_s is not None and not 0 < horizon_s <= LONGEST_S:
-        raise InputError(f"horizon {horizon_s} s, expected more than 0 and at most {LONGEST_S}")
+    if horizon_s is not None and not (horizon_s <= LONGEST_S and round(horizon_s * 1e9) > 0):
+        raise InputError(
+            f"--horizon {horizon_s:g}: expected at least 1e-09 s, a tick of the clock, and at most "
+            f"{LONGEST_S} s"
+        )
     if len(requests) and requests.arrival_s[-1] > LONGEST_S:
         last_s = requests.arrival_s[-1]
         raise InputError(

@@ -259,6 +259,24 @@ def test_a_rank_of_several_holds_its_share_of_the_experts(capsys: Capture, tmp_p
     assert "GPUs" not in "".join(one["change"] for one in found["would_buy"])
     with pytest.raises(InputError, match="expected a number that divides"):
         sized(capsys, **given, data_parallel=3)
+    page = tmp_path / "page.html"
+    size(**given, context=(8192,), data_parallel=2, output=page)
+    title = "<title>qwen3-30b-a3b on h100, each of 2 data-parallel ranks</title>"
+    assert title in page.read_text(encoding="utf-8").lower()
+
+
+def test_what_binds_names_its_policy_beside_others(capsys: Capture, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    given = {"model": "llama-13b", "gpu": GPU, "context": (2000,), "output": page}
+    for policies, said in (
+        (("paging",), "\nKV memory binds at"),
+        (("preallocation", "paging"), "\npreallocation: KV memory binds at"),
+    ):
+        size(**given, policy=policies)
+        assert said in capsys.readouterr().out
+        named = '<p class="for">preallocation</p>' in page.read_text(encoding="utf-8")
+        assert named == (len(policies) > 1)
+    assert sized(capsys, policy=("preallocation", "paging"))["binds_policy"] == "preallocation"
 
 
 def test_vllms_own_cut_of_windowed_layers(capsys: Capture) -> None:
