@@ -54,7 +54,7 @@ def compare_policies(
     from sim.memory.ledger import kv_budget
     from sim.model.presets import find_model
     from sim.policy.registry import parse_policy
-    from sim.run.seam import told_by
+    from sim.run.seam import told_by, try_out
     from workloads import read_trace
     from workloads.transform import first as first_requests
 
@@ -71,6 +71,7 @@ def compare_policies(
     rows = []
     for spec, gives_up in approaches.items():
         chosen = parse_policy(spec)
+        try_out(chosen, pool, spec)
         with told_by(chosen, spec):
             rows.append(compare(chosen, spec, gives_up, pool, lengths))
     if json:

@@ -2,6 +2,7 @@
 
 from array import array
 from collections.abc import Callable, Container, Mapping
+from functools import partial
 from itertools import chain
 from math import nan
 from struct import Struct
@@ -13,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from reports.files import MEMORY, STRETCHES
 from sim.engine.scheduler import Scheduler
 from sim.plan import AS_PER_S, Done, StepPlan
+from sim.policy.answers import check_columns, checked_tally
 from sim.policy.counting.stretches import held
 from sim.policy.manager import Manager
 from sim.sequence import Sequence
@@ -132,7 +134,8 @@ class Recorder:
 
     def began(self, scheduler: Scheduler) -> None:
         """A run begins. Rows keep the manager's tally, which `log` turns into bytes by column."""
-        self._manager = scheduler.manager
+        manager = self._manager = scheduler.manager
+        self._kept = partial(checked_tally, manager) if manager.watched else manager.tally
         self._recomputes = scheduler.limits.pressure.preemption == "recompute"
         self._addresses = self._manager.addresses
         self._tally = tally_names(self._manager)
@@ -196,7 +199,7 @@ class Recorder:
             swap_out,
             swap_in,
         )
-        self._events += self._pack_event(*(event + self._manager.tally()))
+        self._events += self._pack_event(*(event + self._kept()))
 
     def completed(self, now_as: int, first: list[Sequence], finished: list[Sequence]) -> None:
         now_s = self._now_s if now_as == self._now_as else now_as / AS_PER_S
@@ -211,7 +214,7 @@ class Recorder:
         self.next_sample_as = (now_as // self._interval_as + 1) * self._interval_as
         self._sample_times.append(now_as / AS_PER_S)
         queues = (len(scheduler.running), len(scheduler.waiting))
-        self._sample_counts.extend(queues + self._manager.tally())
+        self._sample_counts.extend(queues + self._kept())
         if self._addresses:
             holes = self._manager.holes()
             self._hole_counts.append(len(holes))
@@ -343,9 +346,13 @@ def tally_names(manager: Manager) -> tuple[str, ...]:
 def with_uses(manager: Manager, columns: dict[str, Column]) -> dict[str, Column]:
     """The columns with bytes by use in place of tallies."""
     tally = tuple(columns.pop(name) for name in tally_names(manager))
-    uses = zip(USES, manager.uses(tally), strict=True)
+    uses = manager.uses(tally)
+    if manager.watched:
+        check_columns(uses, manager.pool.capacity_bytes)
     rows = len(tally[0])
-    return columns | {k: np.broadcast_to(v, rows).astype(np.int64) for k, v in uses}
+    return columns | {
+        k: np.broadcast_to(v, rows).astype(np.int64) for k, v in zip(USES, uses, strict=True)
+    }
 
 
 def stretches(counts: ArrayLike, holes: ArrayLike, addresses: int) -> bytes:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from sim.policy.answers import fresh, memory_of
 from sim.policy.manager import Pool
 from sim.policy.spec import Policy
 from sim.sequence import Sequence
@@ -63,7 +64,7 @@ def compare(
 ) -> Row:
     """Serve requests of (prompt, output) tokens one by one. `pool` stores 16 bits."""
     row = Row(name, gives_up, 0, 0, 0, 0, 0, 0)
-    manager = policy.manager(pool)
+    manager = fresh(policy, pool)
     longest = min(pool.max_len, manager.longest() + 1)
     for index, (prompt, output) in enumerate(lengths):
         if prompt + output > longest:
@@ -82,7 +83,7 @@ def compare(
                 manager.grow(steps)
                 left -= steps
                 read += steps * first + growth * (steps * (steps + 1) // 2)
-        memory = manager.memory()
+        memory = memory_of(manager)
         manager.release(seq)
         if left:  # the pool can't hold old and new buffer
             continue

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from sim.memory.ledger import Ledger
 from sim.model.geometry import Model
+from sim.policy.answers import Untrue, fresh, memory_of
 from sim.policy.counting.pages import Pages
 from sim.policy.group_pages import GroupPages
 from sim.policy.manager import Manager, Memory, Pool
@@ -101,10 +102,10 @@ def size_policy(
                 f"--context {tokens}: expected 1 to the longest context (--max-model-len), "
                 f"{pool.max_len} tokens"
             )
-    manager = policy.manager(pool)
+    manager = fresh(policy, pool)
     pages = manager if isinstance(manager, Pages) else None
     blocks, block_bytes = manager.pieces() or (None, None)
-    fits = tuple(fill(policy.manager(pool), tokens) for tokens in contexts)
+    fits = tuple(fill(fresh(policy, pool), tokens) for tokens in contexts)
     return Sizing(
         policy=name,
         max_model_len=pool.max_len,
@@ -116,7 +117,7 @@ def size_policy(
         cache_tokens=pages.blocks * pages.block_size if pages else None,
         host_blocks=swap_bytes // block_bytes if block_bytes else None,
         fits=fits,
-        together=_together(policy.manager(pool), contexts) if len(contexts) > 1 else None,
+        together=_together(fresh(policy, pool), contexts) if len(contexts) > 1 else None,
     )
 
 
@@ -132,9 +133,9 @@ def fill(manager: Manager, context_tokens: int) -> Fit:
         for index in range(most + 1):
             if not alone or not _place(manager, index, context_tokens):
                 return _fit(manager, context_tokens, index)
-    raise InputError(
-        f"{type(manager).__name__} admits more requests than its pool has room for tokens "
-        f"({most:,}); expected can_admit() to refuse"
+    raise Untrue(
+        f"can_admit() takes more requests than the pool has room for tokens ({most:,}); expected "
+        "that it refuses"
     )
 
 
@@ -213,7 +214,7 @@ def _place(manager: Manager, index: int, tokens: int) -> bool:
 
 
 def _fit(manager: Manager, context_tokens: int, requests: int) -> Fit:
-    return Fit(context_tokens, requests, manager.memory(), manager.live_by_group())
+    return Fit(context_tokens, requests, memory_of(manager), manager.live_by_group())
 
 
 def window_capped_requests(ledger: Ledger, context_tokens: int) -> int:

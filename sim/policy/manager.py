@@ -101,6 +101,7 @@ class Manager(ABC):
     what fits as far as its first chunk, it is then asked with `target` cut to that.
     """
     holds_states = False  # whether it has room for `pool.states`
+    watched = False  # whether runs check what it says: strangers had a hand in it
 
     def __init__(self, pool: Pool) -> None:
         if pool.states and not self.holds_states:

@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING
 
 from sim.cost.base import Constant, StepCost
 from sim.plan import Chunk, StepPlan
-from sim.policy.manager import Manager, Memory, Pool
+from sim.policy.answers import (
+    Untrue,
+    checked_tally,
+    expect_count,
+    expect_yes_or_no,
+    fresh,
+    of_the_house,
+    ours,
+)
+from sim.policy.manager import Manager, Pool
 from sim.policy.spec import Policy, parts_of, spec_name
 from sim.sequence import Sequence
 from workloads.errors import InputError
@@ -38,12 +47,14 @@ def told_by(policy: Policy, label: str) -> Iterator[None]:
 @contextmanager
 def _told(whose: str, *parts: object) -> Iterator[None]:
     """What strangers among the parts raise is one line; what they print leaves stdout alone."""
-    if all(map(_of_the_house, parts)):
+    if all(map(of_the_house, parts)):
         yield
         return
     try:
         with redirect_stdout(sys.stderr):
             yield
+    except Untrue as error:
+        raise InputError(f"{whose}: {error}") from error
     except (InputError, MemoryError):
         raise
     except (Exception, SystemExit) as error:
@@ -57,22 +68,19 @@ def _told(whose: str, *parts: object) -> Iterator[None]:
         raise InputError(f"{whose}: {reason} ({where})") from error
 
 
-def _of_the_house(part: object) -> bool:
-    return type(part).__module__.startswith("sim.")
-
-
 def manager_of(policy: Policy, pool: Pool, label: str) -> Manager:
-    """A fresh manager. Raises InputError where the policy makes none that has a longest request."""
+    """A fresh manager, watched where the policy is a stranger's.
+
+    Raises InputError where the policy makes none that has a longest request.
+    """
     with told_by(policy, label):
-        manager = policy.manager(pool)
-    if not isinstance(manager, Manager):
-        raise InputError(
-            f"--policy {label}: its manager is a {type(manager).__name__}; expected a Manager "
-            "(sim/policy/manager.py)"
-        )
-    with told_by(policy, label):
-        _expect_count(label, "longest()", manager.longest())
-    return manager
+        return fresh(policy, pool)
+
+
+def try_out(policy: Policy, pool: Pool, label: str) -> None:
+    """`check_manager` of a stranger's policy before it runs."""
+    if not ours(policy):
+        check_manager(policy, pool, label)
 
 
 def check_manager(policy: Policy, pool: Pool, label: str) -> None:
@@ -80,54 +88,39 @@ def check_manager(policy: Policy, pool: Pool, label: str) -> None:
 
     Raises InputError for an answer that can't be true.
     """
-    manager = manager_of(policy, pool, label)
     with told_by(policy, label):
-        _expect_count(label, "longest()", manager.longest(), least=1)
-        _check_answers(manager, label)
+        manager = fresh(policy, pool)
+        expect_count("longest()", manager.longest(), least=1)
+        checked_tally(manager)
         seq = Sequence(0, 0, prompt=min(2, manager.longest()), output=2)
-        if seq.prompt + 1 > manager.longest() or not manager.can_admit(seq):
+        if seq.prompt + 1 > manager.longest():
+            return
+        expect_yes_or_no("can_admit()", fits := manager.can_admit(seq))
+        if not fits:
             return
         manager.admit(seq)
         if seq.stored < seq.target:
             manager.extend(seq, seq.target - seq.stored)
-        _check_answers(manager, label)
+        _check_counts(manager, "extend", (seq.prompt, 0, 0))
         manager.join(seq)
-        _expect_count(label, "growable(1)", steps := manager.growable(1), most=1)
+        _check_counts(manager, "join", (0, seq.prompt, 1))
+        expect_count("growable(1)", steps := manager.growable(1), most=1)
         if steps:
             manager.grow(1)
-            _check_answers(manager, label)
+            _check_counts(manager, "grow", (0, seq.prompt + 1, 1))
         manager.release(seq)
-        _check_answers(manager, label)
+        _check_counts(manager, "release", (0, 0, 0))
 
 
-def _check_answers(manager: Manager, label: str) -> None:
-    memory = manager.memory()
-    if not (isinstance(memory, tuple) and len(memory) == len(Memory._fields)):
-        raise InputError(f"--policy {label}: memory() is {memory!r}; expected a Memory")
-    for name, size in zip(Memory._fields, memory, strict=True):
-        _expect_count(label, f"memory().{name}", size)
-    capacity = manager.pool.capacity_bytes
-    if sum(memory) != capacity:
-        raise InputError(
-            f"--policy {label}: memory() sums to {sum(memory):,} B; expected the pool's "
-            f"{capacity:,} B"
+def _check_counts(manager: Manager, command: str, expected: tuple[int, int, int]) -> None:
+    """After a command, by a manager's own counts of tokens and of those that decode."""
+    counts = (manager.prefilled, manager.context, manager.decoding)
+    if counts != expected:
+        raise Untrue(
+            f"after {command}() prefilled, context, decoding are {counts}; expected {expected} "
+            f"(is super().{command}() missing?)"
         )
-    reads = manager.reads()
-    if not (isinstance(reads, tuple) and len(reads) == 2):
-        raise InputError(f"--policy {label}: reads() is {reads!r}; expected bytes and their growth")
-    for name, size in zip(("bytes", "growth"), reads, strict=True):
-        _expect_count(label, f"reads() {name}", size)
-
-
-def _expect_count(
-    label: str, what: str, value: object, least: int = 0, most: int | None = None
-) -> None:
-    fits = isinstance(value, int) and least <= value and (most is None or value <= most)
-    if not fits:
-        upto = "or more" if most is None else f"to {most}"
-        raise InputError(
-            f"--policy {label}: {what} is {value!r}; expected a whole number, {least} {upto}"
-        )
+    checked_tally(manager)
 
 
 class Guarded:
@@ -163,7 +156,12 @@ def own_cost(spec: "CostSpec", setup: "Setup") -> StepCost:
     """The cost model that such options make; a stranger's is guarded while it is used."""
     with _told(f"--cost {spec_name(type(spec))}", spec):
         cost = spec.model(setup)
-    return cost if _of_the_house(cost) else Guarded(cost)
+    if not callable(getattr(cost, "linear", None)):
+        raise InputError(
+            f"--cost {spec_name(type(spec))}: model() is {cost!r}; expected a StepCost "
+            "(docs/adding-a-cost-model.md)"
+        )
+    return cost if of_the_house(cost) else Guarded(cost)
 
 
 def check_cost(cost: StepCost, token_bytes: int) -> None:

@@ -42,7 +42,7 @@ from sim.run.metrics import Metric
 from sim.run.money import Money, money
 from sim.run.options import RunOptions
 from sim.run.sampling import sample_interval
-from sim.run.seam import manager_of, told_by
+from sim.run.seam import manager_of, told_by, try_out
 from sim.run.service_level import ServiceLevel, parse_level
 from sim.run.step_costs import step_cost
 from sim.run.warm_up import WarmUp, parse_warm_up
@@ -343,6 +343,7 @@ def execute(
 
     The tables of requests and events are kept in memory, or go to the `sink` while it runs.
     """
+    try_out(setup.policy, setup.pool, setup.label)
     if setup.replicas > 1:
         from sim.run.replicas import simulate_replicas  # late: few runs have several
 

@@ -12,7 +12,7 @@ from sim.engine.requests import AS_PER_NS, nanoseconds
 from sim.plan import AS_PER_S, Execute, StepPlan
 from sim.run.driver import run_simulated
 from sim.run.judged import expect_served, metrics_of
-from sim.run.seam import told_by
+from sim.run.seam import told_by, try_out
 from sim.run.simulation import Run, Setup, start
 
 
@@ -34,6 +34,7 @@ def execute_until_lost(setup: Setup) -> Run | Lost:
         from sim.run.simulation import execute
 
         return execute(setup)
+    try_out(setup.policy, setup.pool, setup.label)
     watch = _Watch(setup)
     started, model = start(setup), setup.cost()
     with told_by(setup.policy, setup.label):

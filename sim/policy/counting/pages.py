@@ -28,7 +28,8 @@ class Pages(Periodic):
         if self.blocks == 0:
             raise InputError(
                 f"{name}: one block of {block_size} tokens takes {self.block_bytes} bytes, "
-                f"but the KV budget is {pool.capacity_bytes}; expected a smaller block_size"
+                f"but the KV budget is {pool.capacity_bytes}; expected "
+                f"smaller {'chunk_tokens' if name == 'chunked' else 'block_size'}"
             )
         super().__init__(
             pool, block_size, self.blocks, int((self.blocks + pool.null_blocks) * watermark)

@@ -77,14 +77,17 @@ def memory(self: Pages) -> Memory:
         ({"memory": lambda self: memory(self)._replace(metadata=7)}, r"memory\(\) sums to 1,007 B"),
         (
             {"memory": lambda self: memory(self)._replace(free=2000, external=-1000)},
-            r"memory\(\).external is -1000; expected a whole number, 0 or more",
+            r"memory\(\).external is -1000; expected a whole number \(int\), 0 or more",
         ),
         ({"memory": lambda self: memory(self)._replace(live=1.5)}, r"memory\(\).live is 1.5"),
         ({"memory": lambda self: None}, r"memory\(\) is None; expected a Memory"),
         ({"reads": lambda self: (-5, 0)}, r"reads\(\) bytes is -5"),
         ({"reads": lambda self: (5, 0.5)}, r"reads\(\) growth is 0.5"),
         ({"reads": lambda self: None}, r"reads\(\) is None; expected bytes and their growth"),
-        ({"longest": lambda self: 0}, r"longest\(\) is 0; expected a whole number, 1 or more"),
+        (
+            {"longest": lambda self: 0},
+            r"longest\(\) is 0; expected a whole number \(int\), 1 or more",
+        ),
         ({"growable": lambda self, limit: 9}, r"growable\(1\) is 9; .* 0 to 1"),
         ({"admit": lambda self, seq: 1 / 0}, r"ZeroDivisionError: .* \(test_seam.py, line \d+\)"),
         ({"grow": lambda self, steps: sys.exit(9)}, r"SystemExit: 9 \(test_seam.py, line \d+\)"),
@@ -287,7 +290,7 @@ def test_one_that_always_admits_ends() -> None:
         "extend": lambda self, seq, tokens: None,
     }
     with pytest.raises(
-        InputError, match=r"Odd admits more requests than .* room for tokens \(100\)"
+        InputError, match=r"can_admit\(\) takes more requests than .* room for tokens \(100\)"
     ):
         fill(strange(**changes)().manager(POOL), 3)
 
@@ -355,7 +358,7 @@ def test_costs_that_break_in_a_run_are_named() -> None:
 
 def test_options_that_make_no_cost_model(monkeypatch: pytest.MonkeyPatch) -> None:
     makers: dict[str, Callable[[Setup], Any]] = {
-        "cost model NoneType: AttributeError": lambda setup: None,
+        r"--cost odd: model\(\) is None; expected a StepCost": lambda setup: None,
         "--cost odd: ZeroDivisionError": lambda setup: 1 / 0,
     }
     for said, model in makers.items():
