@@ -14,6 +14,7 @@ from sim.policy.spec import Policy, parts_of
 from workloads.errors import InputError
 
 KINDS = (*(f"memory().{name}" for name in Memory._fields), "cached_bytes()")
+READS = ("reads() bytes", "reads() growth")
 
 
 class Untrue(InputError):
@@ -73,12 +74,12 @@ def memory_of(manager: Manager) -> Memory:
     return memory
 
 
-def check_memory(manager: Manager, memory: object) -> None:
+def check_memory(manager: Manager, memory: Memory) -> None:
     """Raises Untrue unless the parts are whole and sum to the manager's pool."""
     if not (isinstance(memory, tuple) and len(memory) == len(Memory._fields)):
         raise Untrue(f"memory() is {memory!r}; expected a Memory")
-    for name, size in zip(KINDS, memory, strict=False):
-        if type(size) is not int or size < 0:
+    if {type(size) for size in memory} != {int} or min(memory) < 0:
+        for name, size in zip(KINDS, memory, strict=False):
             expect_count(name, size)
     capacity = manager.pool.capacity_bytes
     if sum(memory) != capacity:
@@ -90,19 +91,26 @@ def check_reads(manager: Manager) -> None:
     reads = manager.reads()
     if not (isinstance(reads, tuple) and len(reads) == 2):
         raise Untrue(f"reads() is {reads!r}; expected bytes and their growth")
-    for name, size in zip(("bytes", "growth"), reads, strict=True):
-        expect_count(f"reads() {name}", size)
+    for name, size in zip(READS, reads, strict=True):
+        expect_count(name, size)
 
 
-def checked_tally(manager: Manager) -> tuple[int, ...]:
-    """The manager's tally, where all that it says of its memory can be true. Raises Untrue."""
-    check_memory(manager, manager.memory())
+def checked(manager: Manager) -> tuple[Memory, int, tuple[int, ...]]:
+    """`memory`, `cached_bytes` and `tally`. Raises Untrue for any of these, and for `reads`."""
+    check_memory(manager, memory := manager.memory())
+    expect_count("cached_bytes()", cached := manager.cached_bytes())
     check_reads(manager)
-    expect_count("cached_bytes()", manager.cached_bytes())
+    if type(manager).tally is Manager.tally:
+        return memory, cached, (*memory, cached)
     tally = manager.tally()
     if not isinstance(tally, tuple) or {type(count) for count in tally} - {int}:
         raise Untrue(f"tally() is {tally!r}; expected a tuple of whole numbers (int)")
-    return tally
+    return memory, cached, tally
+
+
+def checked_tally(manager: Manager) -> tuple[int, ...]:
+    """`tally`, where all that the manager says of its memory can be true. Raises Untrue."""
+    return checked(manager)[2]
 
 
 def check_columns(columns: Items[Any], capacity_bytes: int) -> None:

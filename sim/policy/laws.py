@@ -21,7 +21,7 @@ from sim.model.layers import LayerGroup
 from sim.policy.answers import (
     Untrue,
     check_memory,
-    checked_tally,
+    checked,
     expect_count,
     expect_yes_or_no,
     fresh,
@@ -359,7 +359,7 @@ class Contract:
         """Every byte has one use, and live bytes are those of tokens that are there."""
         manager = self.manager
         manager.check_integrity()
-        tally = checked_tally(manager)
+        memory, cached, tally = checked(manager)
         stored = sum(s.stored for s in self.prefilling + self.resting)
         grown = sum(s.stored + manager.tick - s.joined_tick for s in self.decoding)
         counted = (manager.prefilled, manager.context, manager.decoding)
@@ -367,7 +367,6 @@ class Contract:
             f"prefilled, context, decoding are {counted}, not {stored, grown, len(self.decoding)}"
         )
         assert manager.live_tokens() <= stored + grown, "live_tokens() is more than there are"
-        memory = manager.memory()
         holding = [s for s in self.prefilling + self.resting + self.decoding if s.held]
         states = len(holding) * manager.pool.state_bytes
         assert memory.live - states <= (stored + grown) * manager.pool.payload_bytes, (
@@ -377,7 +376,7 @@ class Contract:
             payload, side = (sum(sizes) for sizes in zip(*groups, strict=True))
             assert payload == memory.live - states, "live_by_group() sums to something else"
             assert side <= memory.metadata, "live_by_group() has more side data than there is"
-        assert manager.uses(tally) == (*memory, manager.cached_bytes()), (
+        assert manager.uses(tally) == (*memory, cached), (
             "uses(tally()) isn't memory() and cached_bytes()"
         )
 
