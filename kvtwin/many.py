@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from sim.run.keywords import INSTEAD
+from sim.run.keywords import INSTEAD, checked_trace, names_told
 from sim.sweep.answer import answer_lines
 from sim.sweep.given import grid_from
 from sim.sweep.grid import Grid, Value, read_values
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+@names_told
 def sweep(
     trace: TraceLike,
-    /,
     *,
     folder: str | Path | None = None,
     sample: int | None = None,
@@ -47,6 +47,7 @@ def sweep(
     given = check_arguments(sweep, locals())
     import pandas as pd
 
+    checked_trace(trace)
     requests = trace if isinstance(trace, Trace) else read_trace(trace)
     work, plan = plan_of(_grid(options), requests, given["sample"], given["sample_seed"])
     with _journal(folder) as journal:
@@ -71,9 +72,9 @@ class Answer(NamedTuple):
         return f"<pre>{escape(self.text)}</pre>"
 
 
+@names_told
 def search(
     trace: TraceLike,
-    /,
     *,
     over: str = "request_rate",
     resolution: float | None = None,
@@ -95,6 +96,7 @@ def search(
     check_arguments(search, locals())
     import pandas as pd
 
+    checked_trace(trace)
     requests = trace if isinstance(trace, Trace) else read_trace(trace)
     question = question_of(
         over, resolution, minimise, draws, max_gpus, sampler, trials, sample_seed

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from workloads.errors import InputError
 from workloads.sums import AT_ONCE
+from workloads.typed import column
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,11 +30,17 @@ def total(column: NDArray[Any]) -> int:
 
 def freeze(*columns: Floats | Ints) -> None:
     """Make the arrays read-only: runs share a trace, so none of them may alter it."""
-    for column in columns:
-        column.setflags(write=False)
+    for one in columns:
+        one.setflags(write=False)
 
 
-@dataclass(frozen=True, slots=True)
+def _columns(holder: Any, prefix: str, **kinds: Any) -> None:
+    """Fields of a frozen dataclass become columns of their type, read-only."""
+    for name, kind in kinds.items():
+        object.__setattr__(holder, name, column(f"{prefix}{name}", getattr(holder, name), kind))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class PrefixBlocks:
     """Hash-chained prompt blocks, as public traces publish them.
 
@@ -45,10 +53,10 @@ class PrefixBlocks:
     ids: Ints  # (total blocks,)
 
     def __post_init__(self) -> None:
-        freeze(self.offsets, self.ids)
+        _columns(self, "prefix.", offsets=np.int64, ids=np.int64)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Turns:
     """Which requests wait for whose answers: conversations, agents and their sub-agents.
 
@@ -65,7 +73,8 @@ class Turns:
     delay_s: Floats  # (n,) think or tool time, >= 0
 
     def __post_init__(self) -> None:
-        freeze(self.session, self.turn, self.offsets, self.after, self.delay_s)
+        whole = dict.fromkeys(("session", "turn", "offsets", "after"), np.int64)
+        _columns(self, "turns.", **whole, delay_s=np.float64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +88,14 @@ class Provenance:
     reader: str = ""  # the format that it was read as, and what told it
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Trace:
     """Requests in order of arrival; equal stamps keep file order.
 
     arrival_s (n,) float64, seconds, non-decreasing, first request at 0.0;
-    prompt_tokens (n,) int64 >= 1; output_tokens (n,) int64 >= 1.
+    prompt_tokens (n,) int64 >= 1; output_tokens (n,) int64 >= 1. Lists and other arrays of numbers
+    become such arrays; where they can't, or differ in length, InputError is raised. A trace equals
+    itself alone: whether two hold the same rows is asked of their arrays (`np.array_equal`).
     """
 
     name: str
@@ -96,7 +107,12 @@ class Trace:
     turns: Turns | None = None
 
     def __post_init__(self) -> None:
-        freeze(self.arrival_s, self.prompt_tokens, self.output_tokens)
+        _columns(self, "", arrival_s=np.float64, prompt_tokens=np.int64, output_tokens=np.int64)
+        for name in ("prompt_tokens", "output_tokens"):
+            if (rows := len(getattr(self, name))) != len(self.arrival_s):
+                raise InputError(
+                    f"{name} has {rows} rows, expected {len(self.arrival_s)}, as arrival_s has"
+                )
 
     def __len__(self) -> int:
         return len(self.arrival_s)

@@ -141,9 +141,12 @@ class Setup:
         return step_cost(self)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Run:
-    """A finished run. The tables are pandas data frames, times in seconds."""
+    """A finished run. The tables are pandas data frames, times in seconds.
+
+    A run equals itself alone; what two measured is compared by their metrics and tables.
+    """
 
     setup: Setup
     log: Log
@@ -368,8 +371,8 @@ def simulated(trace: TraceLike, options: RunOptions) -> Run:
     return execute(prepared(trace, options))
 
 
-prepare = by_keyword(prepared, RunOptions)
-simulate = by_keyword(simulated, RunOptions)
+prepare = by_keyword("prepare", prepared, RunOptions)
+simulate = by_keyword("simulate", simulated, RunOptions)
 
 
 def _frame(columns: Mapping[str, Column]) -> "pd.DataFrame":

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from html import escape
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any
 
@@ -281,3 +282,36 @@ def test_other_columns_are_named_as_for_files() -> None:
 def test_columns_pass_the_gate_of_files(column: Any, message: str) -> None:
     wrong = {**COLUMNS, "prompt_tokens": column}
     assert one_line(lambda: simulate(wrong, **LLAMA)) == f"given: {message}"
+
+
+def test_a_trace_may_be_named() -> None:
+    run = simulate(trace=AZURE, **LLAMA, first=5)  # type: ignore[call-arg]
+    assert run["requests"] == 5
+    table = sweep(trace=AZURE, **LLAMA, first=5, jobs=1)
+    assert table["requests"].tolist() == [5]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: anything(simulate)(**LLAMA), "trace: missing"),
+        (lambda: anything(sweep)(**LLAMA), "trace: missing"),
+        (lambda: anything(search)(**LLAMA), "trace: missing"),
+        (lambda: anything(simulate)(AZURE), "model: missing"),
+        (
+            lambda: anything(simulate)(AZURE, "llama-2-7b"),
+            "simulate: expected one trace, and options by name: model=...",
+        ),
+        (lambda: anything(simulate)(AZURE, trace=AZURE, **LLAMA), "trace: given twice"),
+    ],
+)
+def test_what_is_missing_is_named(call: Callable[[], object], message: str) -> None:
+    assert one_line(call) == message
+
+
+def test_help_says_what_a_call_takes_and_gives() -> None:
+    shown = signature(simulate)
+    assert next(iter(shown.parameters)) == "trace"
+    assert shown.parameters["trace"].kind is Parameter.POSITIONAL_OR_KEYWORD
+    assert shown.return_annotation is Run
+    assert simulate.__name__ == "simulate"

@@ -361,14 +361,14 @@ def test_a_bad_row_far_behind_is_found_without_walking_to_it(
     rows[bad] = f"{bad},ten,20"
     (tmp_path / "file.csv").write_text(OWN + "\n".join(rows) + "\n")
     looked = 0
-    finite = fault._finite
+    finite = fault.finite
 
     def counted(column: str, value: object) -> None:
         nonlocal looked
         looked += 1
         finite(column, value)
 
-    monkeypatch.setattr(fault, "_finite", counted)
+    monkeypatch.setattr(fault, "finite", counted)
     assert refusal(tmp_path / "file.csv").startswith(f"line {bad + 2}: prompt_tokens is 'ten'")
     assert looked < 102_000
 

@@ -110,14 +110,14 @@ def test_little_is_read_row_by_row(
     rows[-1] = (0, "ten", 20)
     (tmp_path / "file").write_text(write(rows))
     looked = 0
-    finite = fault._finite
+    finite = fault.finite
 
     def counted(column: str, value: object) -> None:
         nonlocal looked
         looked += 1
         finite(column, value)
 
-    monkeypatch.setattr(fault, "_finite", counted)
+    monkeypatch.setattr(fault, "finite", counted)
     line = 300_000 + (write is as_csv)
     with pytest.raises(InputError, match=f"line {line}: prompt_tokens is 'ten'"):
         read_trace(tmp_path / "file")

@@ -190,9 +190,9 @@ def _checks(selection: Selection) -> list[Check]:
             case "stamp":
                 checks.append(_stamp_check(column))
             case "ns":
-                checks.append(lambda _, row: _whole(column, row.get(column), 0))
+                checks.append(lambda _, row: whole(column, row.get(column), 0))
             case _:
-                checks.append(lambda _, row: _finite(column, row.get(column)))
+                checks.append(lambda _, row: finite(column, row.get(column)))
     checks.append(lambda _, row: _counts(selection, row))
     if selection.hash_ids is not None:
         checks.append(_blocks_check(selection.hash_ids, selection))
@@ -203,8 +203,8 @@ def _counts(selection: Selection, row: Row) -> None:
     prompt, output = row.get(selection.prompt), row.get(selection.output)
     if selection.failed_rows and _is_silent(prompt) and _is_silent(output):
         return
-    _whole(selection.prompt, prompt, 0 if selection.failed_rows else 1)
-    _whole(selection.output, output, 0)
+    whole(selection.prompt, prompt, 0 if selection.failed_rows else 1)
+    whole(selection.output, output, 0)
 
 
 def _is_silent(value: Any) -> bool:
@@ -242,7 +242,7 @@ def _blocks_check(column: str, selection: Selection) -> Check:
         nonlocal first
         block_tokens = selection.block_tokens
         if selection.block_column is not None:
-            block_tokens = _whole(selection.block_column, row.get(selection.block_column), 1)
+            block_tokens = whole(selection.block_column, row.get(selection.block_column), 1)
             first = first or (where, block_tokens)
             if block_tokens != first[1]:
                 raise ValueError(
@@ -254,8 +254,8 @@ def _blocks_check(column: str, selection: Selection) -> Check:
         if not isinstance(ids, list):
             raise ValueError(f"{column} is {_shown(ids)}, expected a list of whole numbers")
         for value in ids:
-            _whole(column, value, None)
-        prompt = _whole(selection.prompt, row.get(selection.prompt), 0)
+            whole(column, value, None)
+        prompt = whole(selection.prompt, row.get(selection.prompt), 0)
         expected = -(-prompt // block_tokens)
         if len(ids) != expected:
             raise ValueError(
@@ -266,7 +266,7 @@ def _blocks_check(column: str, selection: Selection) -> Check:
     return check
 
 
-def _whole(column: str, value: Any, least: int | None) -> int:
+def whole(column: str, value: Any, least: int | None) -> int:
     expected = "a whole number" + ("" if least is None else f" >= {least}")
     number: int | None = None
     if isinstance(value, _Cell) and (match := _WHOLE.fullmatch(value.strip())):
@@ -284,7 +284,7 @@ def _whole(column: str, value: Any, least: int | None) -> int:
     return number
 
 
-def _finite(column: str, value: Any) -> None:
+def finite(column: str, value: Any) -> None:
     number = math.nan
     if isinstance(value, _Cell):
         if _NUMBER.fullmatch(value.strip()):
