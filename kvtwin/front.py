@@ -2,28 +2,41 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
+from html import escape
+from inspect import signature
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from kvtwin.tables import html_table
 from reports.formats import number, shown_unit
+from sim.commands.size_text import position_note
 from sim.hardware import Device, find_device
 from sim.measured.comparison import Error, Tolerance, errors, side_by_side
 from sim.measured.prediction import prediction
 from sim.measured.read import read_measured
+from sim.memory.latent_blocks import latent_note
 from sim.memory.ledger import Ledger
 from sim.memory.sizing import Sizing, size_policy
 from sim.model.geometry import Model
 from sim.policy.registry import label_of, parse_policy
 from sim.policy.spec import Policy
+from sim.run.keywords import names_told
 from sim.run.ledgers import resolved
-from sim.run.options import EngineOptions, check_option
+from sim.run.options import EngineOptions, check_option, size_bytes
 from sim.run.report import report_runs
 from sim.run.seam import check_manager, told_by
 from sim.run.simulation import Run, execute
 from workloads.errors import InputError
-from workloads.given import check_arguments, plain, said
+from workloads.given import check_arguments, is_whole, plain, said
 from workloads.spec import suggestion
+
+INSTEAD_OF_SIZE = {
+    "output": "only the command line writes a page: kvtwin size --output",
+    "plugin": "give the policy itself, policy=Mine(...)",
+    "json": "results are data: sized.ledger, sized.sizing",
+    "interval": "only the command line has it: kvtwin size --interval",
+}
+"""The command line's own options, and what Python has instead."""
 
 
 class Sized(NamedTuple):
@@ -33,6 +46,14 @@ class Sized(NamedTuple):
     sizing: Sizing
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What to know of the numbers, a line each, as `kvtwin size` ends."""
+        policy = parse_policy(self.sizing.policy)
+        beyond = position_note(self.ledger, [self.sizing]).removeprefix("note: ")
+        latent = latent_note(self.ledger.model, policy)
+        return (*self.ledger.model.notes, *filter(None, (beyond, latent)))
+
+    @property
     def _title(self) -> str:
         ledger, policy = self.ledger, self.sizing.policy
         kv = f"{ledger.kv_bytes / 2**30:,.2f} GiB of KV cache"
@@ -40,13 +61,16 @@ class Sized(NamedTuple):
 
     def __repr__(self) -> str:
         fits = ", ".join(f"{f.requests:,} of {f.context_tokens:,} tokens" for f in self.sizing.fits)
-        return f"<Sized {self._title}; fit: {fits}>"
+        return f"<Sized {self._title}; fit: {fits}{''.join(f'; {n}' for n in self.notes)}>"
 
     def _repr_html_(self) -> str:
         rows = [(f"{f.context_tokens:,}", f"{f.requests:,}") for f in self.sizing.fits]
-        return html_table(self._title, ("Context, tokens", "Requests that fit"), rows)
+        return html_table(self._title, ("Context, tokens", "Requests that fit"), rows) + "".join(
+            f"<p>{escape(note)}</p>" for note in self.notes
+        )
 
 
+@names_told
 def size(
     model: Model | str | Path,
     gpu: Device | str,
@@ -54,15 +78,34 @@ def size(
     *,
     policy: Policy | str = "paging",
     max_model_len: int | None = None,
+    kv_free_fraction: float | None = None,
+    activation_reserve: int | str | None = None,
+    weight_memory: int | str | None = None,
+    non_torch_memory: int | str | None = None,
+    cuda_graph_memory: int | str | None = None,
+    communication_memory: int | str | None = None,
+    swap_space: int | str | None = None,
+    data_parallel: int = 1,
     **options: Any,
 ) -> Sized:
     """How many requests of each length (`context`, in tokens) fit. All sizes are per GPU.
 
-    `options` are those of `EngineOptions`, as `kvtwin size` has them: tp, engine, max_num_seqs,
-    max_num_batched_tokens, gpu_memory_utilization, kv_cache_memory and kv_cache_dtype. Raises
-    InputError where the model or a request doesn't fit.
+    `kvtwin size --help` says what each option is; memory is in bytes, or text such as "2GiB". Of
+    `data_parallel` ranks that share a model's experts, this is one. `options` are those of
+    `EngineOptions`: tp, engine, max_num_seqs, max_num_batched_tokens, gpu_memory_utilization,
+    kv_cache_memory and kv_cache_dtype. Raises InputError where the model or a request doesn't fit.
     """
-    several = isinstance(context, Iterable) and not isinstance(context, str)
+    ranks = plain("data_parallel", data_parallel, int)
+    parts = {
+        "activation_reserve_bytes": _bytes("activation_reserve", activation_reserve),
+        "weight_memory_bytes": _bytes("weight_memory", weight_memory),
+        "non_torch_bytes": _bytes("non_torch_memory", non_torch_memory),
+        "cuda_graph_bytes": _bytes("cuda_graph_memory", cuda_graph_memory),
+        "all_reduce_bytes": _bytes("communication_memory", communication_memory),
+        "kv_free_fraction": plain("kv_free_fraction", kv_free_fraction, float | None),
+    }
+    swap_bytes = _bytes("swap_space", swap_space) or 0
+    several = isinstance(context, Iterable) and not isinstance(context, str | bytes)
     given = tuple(context) if several else (context,)  # type: ignore[arg-type]  # as asked above
     lengths = [plain("context", length, int) for length in given]
     if not lengths:
@@ -75,11 +118,18 @@ def size(
     known = [field.name for field in fields(EngineOptions)]
     for name in options:
         if name not in known:
-            raise InputError(f"no option {name!r}; {suggestion(name, known)}")
+            hint = INSTEAD_OF_SIZE.get(name) or suggestion(
+                name, [*known, *signature(size).parameters]
+            )
+            raise InputError(f"no option {name!r}; {hint}")
     device = gpu if isinstance(gpu, Device) else find_device(gpu, memory_alone=True)
     engine = resolved(EngineOptions(model=model, **options), device)
     engine.check_limits(longest)
-    ledger = engine.ledger()
+    if ranks != 1:
+        from sim.run.lockstep import refuse_ranks  # late: few models are divided so
+
+        refuse_ranks(ranks, engine.model, engine.options.tp)
+    ledger = engine.ledger(expert_ranks=ranks, **parts)
     if isinstance(policy, str):
         policy = engine.engine.sizes(policy, engine.model)
     pool = ledger.pool(max(lengths) if longest is None else longest)
@@ -87,7 +137,17 @@ def size(
     label = label_of(parsed)
     check_manager(parsed, pool, label)
     with told_by(parsed, label):
-        return Sized(ledger, size_policy(parsed, label, pool, lengths))
+        return Sized(ledger, size_policy(parsed, label, pool, lengths, swap_bytes))
+
+
+def _bytes(name: str, given: Any) -> int | None:
+    """Raises InputError for what is no size."""
+    if given is None:
+        return None
+    size = size_bytes(int(given) if is_whole(given) else given, name)
+    if size < 0:
+        raise InputError(f"{name} {size} B: expected at least 0")
+    return size
 
 
 class Compared(NamedTuple):
@@ -127,6 +187,7 @@ class Compared(NamedTuple):
         return html_table(self._title, ("Metric", "Measured", "Predicted", "Unit", "Error"), rows)
 
 
+@names_told
 def compare_run(
     run_dir: str | Path,
     *,

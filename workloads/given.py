@@ -5,6 +5,7 @@ numpy's numbers, which become Python's.
 """
 
 import reprlib
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import cache
@@ -88,12 +89,20 @@ def plain(name: str, value: Any, hint: Any) -> Any:
     elif isinstance(value, Path):
         if Path in accepted.types:
             return value
+    elif _is_numpy_truth(value):
+        if bool in accepted.types:
+            return bool(value)
     elif not isinstance(value, bool):
         if accepted.types & {int, float} and isinstance(value, Integral):
             return int(value)
         if float in accepted.types and isinstance(value, Real):
             return float(value)
     raise InputError(f"{name} {said(value)}: expected {accepted.expected}")
+
+
+def _is_numpy_truth(value: Any) -> bool:
+    numpy = sys.modules.get("numpy")  # nobody has one who hasn't loaded it
+    return numpy is not None and isinstance(value, numpy.bool_)
 
 
 def said(value: Any) -> str:

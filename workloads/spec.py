@@ -9,6 +9,9 @@ from workloads.errors import InputError
 # Nothing anybody means is beyond these, and within them squares stay finite.
 _SMALLEST, _LARGEST = 1e-6, 1e12
 
+_ALIKE = 0.6
+"""Words less alike have nothing to do with each other: no hint is better than a far one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Spec:
@@ -58,7 +61,7 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     names = sorted(known)
     from difflib import get_close_matches  # late: few names are unknown
 
-    close = get_close_matches(word.lower(), names, n=1, cutoff=0.4)
+    close = get_close_matches(word.lower(), names, n=1, cutoff=_ALIKE)
     listed = ", ".join(names) or "none"
     return f"did you mean {close[0]!r}?" if close else f"expected one of {listed}"
 

@@ -30,6 +30,8 @@ def find_model(name_or_path: str, casts: bool = False) -> Model:
     Raises InputError in one line: the closest preset for an unknown name, file and field for a
     configuration that can't be used.
     """
+    if not name_or_path.strip():
+        raise InputError("--model: is empty, expected a preset's name or a config.json")
     path = Path(name_or_path)
     if path.exists():
         return read_config(path, casts)

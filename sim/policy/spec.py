@@ -180,7 +180,13 @@ def compose(*parts: Policy) -> Policy:
     if not modifiers:
         return first
     if isinstance(first, Modifier):
-        raise InputError(f"{_name(first)}+{_name(modifiers[0])}: expected a placement first")
+        placed = [_name(part) for part in flat if not isinstance(part, Modifier)]
+        behind = [_name(part) for part in flat if isinstance(part, Modifier)]
+        usual = "preallocation" if isinstance(first, Retention) else "paging"
+        meant = "+".join([*(placed[:1] or [usual]), *behind])
+        raise InputError(
+            f"{_name(first)}+{_name(modifiers[0])}: expected a placement first: {meant}"
+        )
     found: dict[str, Policy] = {}
     for part in modifiers:
         kind = axis(type(part))

@@ -76,6 +76,8 @@ def find_costs(options: "RunOptions") -> Costs:
 
         return Costs(table=cost) if isinstance(cost, CostTable) else Costs(own=cost)
     text = "" if cost is None else str(cost)
+    if cost is not None and not text.strip():
+        raise InputError("--cost: is empty, expected roofline, table or a file of kvtwin calibrate")
     name, given = text.partition(":")[0], dict[str, str]()
     kinds = {} if cost is None else own_costs()
     if name in ("roofline", "table", *kinds):

@@ -128,6 +128,16 @@ class Setup:
         """Whether its cost model asks for the longest context."""
         return self.profile is not None and self.engine.kernels.length_skew
 
+    @property
+    def where(self) -> str:
+        """The model and what it runs on, in words."""
+        parts = [f"{self.model.name} on {self.device.name}"]
+        if self.tp > 1:
+            parts.append(f"tp {self.tp}")
+        if self.replicas > 1:
+            parts.append(f"{self.replicas} {'ranks' if self.lockstep else 'replicas'}")
+        return ", ".join(parts)
+
     def manager(self) -> Manager:
         """A fresh manager of the policy. Raises InputError where a stranger's makes none."""
         return manager_of(self.policy, self.pool, self.label)
@@ -195,8 +205,7 @@ class Run:
 
     def __repr__(self) -> str:
         setup = self.setup
-        system = f"{setup.name}: {setup.model.name} on {setup.device.name}"
-        return f"<Run {system}, {self.kind}, {len(setup.trace):,} requests>"
+        return f"<Run {setup.name}: {setup.where}, {self.kind}, {len(setup.trace):,} requests>"
 
     def _repr_html_(self) -> str:
         """A table of the metrics, for notebooks."""
@@ -208,7 +217,7 @@ class Run:
             f"<td>{escape(shown_unit(m.unit))}</td></tr>"
             for m in self.metrics_list
         )
-        title = f"{self.setup.label}: {self.setup.model.name} on {self.setup.device.name}"
+        title = f"{self.setup.label}: {self.setup.where}"
         return f"<table><caption>{escape(title)}</caption>{rows}</table>"
 
 

@@ -14,6 +14,7 @@ from kvtwin import (
     InputError,
     Int8,
     Paging,
+    Prefix,
     Run,
     RunOptions,
     check_policy,
@@ -315,3 +316,74 @@ def test_help_says_what_a_call_takes_and_gives() -> None:
     assert shown.parameters["trace"].kind is Parameter.POSITIONAL_OR_KEYWORD
     assert shown.return_annotation is Run
     assert simulate.__name__ == "simulate"
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: size(anything("llama-2-7b"), "h100", anything(b"12")),
+            "context (bytes): expected",
+        ),
+        (lambda: anything(size)("llama-2-7b", "h100"), "context: missing"),
+        (lambda: size("llama-2-7b", "h100", 8, interval=90), "only the command line has it"),
+        (lambda: size("llama-2-7b", "h100", 8, lang="zh"), "no option 'lang'; expected one of "),
+        (lambda: size("llama-2-7b", "h100", 8, tpp=2), "no option 'tpp'; did you mean 'tp'?"),
+        (
+            lambda: size("llama-2-7b", "h100", 8, swap_space=-3),
+            "swap_space -3 B: expected at least",
+        ),
+        (lambda: size("llama-2-7b", "h100", 8, data_parallel=4), "llama-2-7b has no experts"),
+        (lambda: anything(simulate)(AZURE, **LLAMA, jobs=2), "sweep(..., jobs=N) takes several"),
+        (lambda: anything(compare_run)("x", foo=1), "no option 'foo'; expected one of cost, "),
+        (lambda: simulate(AZURE, **{**LLAMA, "model": ""}), "--model: is empty, expected a preset"),
+        (lambda: simulate(AZURE, **LLAMA, cost=""), "--cost: is empty, expected roofline, table"),
+        (
+            lambda: size("llama-2-7b", "h100", 8, policy="sliding_window+int8"),
+            "expected a placement first: preallocation+sliding_window+int8",
+        ),
+        (lambda: Int8() + Paging(), "expected a placement first: paging+int8"),
+        (lambda: Int8() + Prefix(), "expected a placement first: paging+int8+prefix"),
+    ],
+)
+def test_one_line_says_what_to_write(call: Callable[[], object], message: str) -> None:
+    assert message in one_line(call)
+
+
+def test_truth_of_numpy_is_truth() -> None:
+    options = RunOptions(model="llama-2-7b", fast_forward=anything(np.False_))
+    assert options.fast_forward is False
+    with pytest.raises(InputError, match=r"first .*: expected a whole number"):
+        RunOptions(model="llama-2-7b", first=anything(np.True_))
+
+
+def test_memory_that_is_given_is_taken() -> None:
+    """Other weights leave as much more as they are smaller."""
+    usual = size("llama-2-7b", "a100-40gb", 4096)
+    weights = next(line.size_bytes for line in usual.ledger.lines if line.name == "weights")
+    given = size("llama-2-7b", "a100-40gb", 4096, weight_memory=anything(np.int64(14 << 30)))
+    assert given.ledger.kv_bytes - usual.ledger.kv_bytes == weights - (14 << 30)
+
+
+def test_a_rank_holds_its_share_of_the_experts() -> None:
+    """Of 128 experts a layer, each of 4 ranks holds 32: three quarters of them aren't there."""
+    weights = [
+        next(line.size_bytes for line in sized.ledger.lines if line.name == "weights")
+        for sized in (size("qwen3-30b-a3b", "h200", 4096, data_parallel=ranks) for ranks in (1, 4))
+    ]
+    expert_bytes = 3 * 2048 * 768 * 2  # three matrices of 2 B
+    assert weights[0] - weights[1] == 48 * 96 * expert_bytes
+
+
+def test_notes_of_the_command_line_are_those_of_python() -> None:
+    sized = size("llama-3.1-8b", "h100", 1_000_000_000)
+    assert sized.notes == ("llama-3.1-8b was made for 131,072 positions, not 1,000,000,000",)
+    assert sized.notes[0] in repr(sized)
+    assert sized.notes[0] in sized._repr_html_()
+    assert size("llama-3.1-8b", "h100", 4096).notes == ()
+
+
+def test_a_run_shows_its_engines() -> None:
+    divided = simulate(AZURE, **LLAMA, first=5, tp=2, replicas=3)
+    assert "llama-2-7b on a100-40gb, tp 2, 3 replicas" in repr(divided)
+    assert "llama-2-7b on a100-40gb, tp 2, 3 replicas" in divided._repr_html_()
