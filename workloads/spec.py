@@ -61,7 +61,10 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     names = sorted(known)
     from difflib import get_close_matches  # late: few names are unknown
 
-    close = get_close_matches(word.lower(), names, n=1, cutoff=_ALIKE)
+    lower = word.lower()
+    close = get_close_matches(lower, names, n=1, cutoff=_ALIKE)
+    if not close and len(lower) > 2:
+        close = [name for name in names if name.startswith(lower)]  # the rest was left out
     listed = ", ".join(names) or "none"
     return f"did you mean {close[0]!r}?" if close else f"expected one of {listed}"
 
