@@ -24,8 +24,6 @@ def check_trace(trace: Trace) -> None:
     for field, kinds, expected in _PARTS:
         if not isinstance(value := getattr(trace, field), kinds):
             raise InputError(f"trace: {field} is {said(value)}, expected {expected}")
-    if not len(trace):
-        raise InputError(f"{trace.name}: has no rows, expected at least one request")
     before = 0.0
     for part in slices(trace):
         arrival = trace.arrival_s[part]

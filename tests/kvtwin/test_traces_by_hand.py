@@ -72,7 +72,6 @@ WRONG = [
     ({"arrival_s": [-1.0, 2.0, 3.0]}, "mine: row 1: arrival_s is -1.0, expected a finite number"),
     ({"arrival_s": [0, np.nan, 3.0]}, "mine: row 2: arrival_s is nan, expected a finite number"),
     ({"arrival_s": [0, 1, np.inf]}, "mine: row 3: arrival_s is inf, expected a finite number >= 0"),
-    ({"arrival_s": [], "prompt_tokens": [], "output_tokens": []}, "mine: has no rows, expected at"),
     ({"provenance": None}, "trace: provenance is None, expected a Provenance"),
     ({"name": 3}, "trace: name is 3, expected text"),
     (
