@@ -27,6 +27,7 @@ from kvtwin import (
     sweep,
 )
 from sim.sweep.fingerprint import key_of
+from tests.one_line import one_line
 
 LLAMA: dict[str, Any] = {"model": "llama-2-7b", "gpu": "a100-40gb"}
 AZURE = "azure-2023-conv"
@@ -36,13 +37,6 @@ anything: Any = lambda value: value  # noqa: E731  # what a type checker would r
 @pytest.fixture(scope="module")
 def run() -> Run:
     return simulate(AZURE, **LLAMA, first=5)
-
-
-def one_line(call: Callable[[], object]) -> str:
-    with pytest.raises(InputError) as caught:
-        call()
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 @pytest.mark.parametrize(

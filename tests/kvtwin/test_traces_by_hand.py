@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kvtwin import InputError, Run, Trace, search, simulate, sweep
+from kvtwin import Run, Trace, search, simulate, sweep
+from tests.one_line import one_line
 from workloads import PrefixBlocks, Provenance, read_trace
 from workloads.by_hand import check_trace
 from workloads.schema import Turns
@@ -34,13 +35,6 @@ def waits(**fields: Any) -> Turns:
         "delay_s": [0.0, 1.0, 0.0],
     }  # fmt: skip
     return Turns(**{**good, **fields})  # type: ignore[arg-type]  # lists are taken
-
-
-def one_line(call: Callable[[], object]) -> str:
-    with pytest.raises(InputError) as caught:
-        call()
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 @pytest.mark.parametrize(
